@@ -14,15 +14,12 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 extern crate alloc;
+/// What this crate decides: quorlock-core, with the macro for `Debug` of errors.
+#[cfg_attr(feature = "tokio", macro_use(debug_is_text))]
+pub extern crate quorlock_core as protocol;
 
 #[cfg(any(doc, all(doctest, feature = "redis")))]
 pub mod guide;
-
-// First, since the macro for `Debug` of errors comes with it.
-#[macro_use]
-pub mod protocol;
-#[cfg(feature = "serde")]
-mod serde;
 
 #[cfg(feature = "tokio")]
 mod acquire;

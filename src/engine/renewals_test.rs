@@ -8,7 +8,7 @@ use crate::{
     engine::AcquireSpec,
     lease::Lease,
     node::{MemoryNode, Node},
-    protocol::{RenewalPolicy, Resource, WaitPolicy},
+    protocol::{Members, RenewalPolicy, Resource, WaitPolicy},
     runtime::TokioRuntime,
     telemetry::Caller,
 };
@@ -18,7 +18,7 @@ const TTL: Duration = Duration::from_secs(3600);
 fn engine() -> Arc<Engine> {
     let nodes = (0..3).map(|_| Arc::new(MemoryNode::new()) as Arc<dyn Node>).collect();
     let config = Config { ttl: TTL, max_ttl: TTL, ..Config::default() };
-    let members = crate::protocol::Members::new("test", ["a"]);
+    let members = Members::new("test", ["a"]);
     let runtime = Arc::new(TokioRuntime::dedicated().unwrap());
     let engine = Engine::start(config, nodes, members, runtime);
     let deadline = engine.now().saturating_add(Duration::from_secs(10));

@@ -1,7 +1,7 @@
 //! Faults in the production's decisions, each of which the model checker has to find.
 //!
 //! Goal: a search that finds nothing in the production's code would have found something. Method: the files of the model
-//! checker (`tests/proof/model`) once more, but over a copy of `src/protocol` into which the build script has woven the
+//! checker (`tests/proof/model`) once more, but over a copy of `core/src` into which the build script has woven the
 //! faults of `faults`; each is switched on for one search, which must end with a state in which the named property does
 //! not hold. Without any of them the searches find nothing, here in the first 20,000 states, in the model itself to their end. The shortest trace of each is written to a file where
 //! `QUORLOCK_EVIDENCE` says a directory.

@@ -1,8 +1,9 @@
-//! The copy of `src/protocol` into which the faults are woven.
+//! The copy of `core/src` into which the faults are woven.
 //!
 //! Goal: one build in which each fault can be switched on, and a build that fails when a fault has lost its place. Method:
 //! every original text becomes a choice between itself and what is wrong, by `crate::switch::is`. Functions are not
-//! `const` in the copy, since what is chosen depends on when it runs; and tests that stand in the production's files are left out.
+//! `const` in the copy, since what is chosen depends on when it runs; tests that stand in the production's files are left out;
+//! and what is the root of a crate there is the module `protocol` here.
 
 use std::{fmt::Write as _, fs, ops::Range, path::Path};
 
@@ -21,7 +22,7 @@ pub(crate) fn weave(from: &Path, to: &Path) {
 
 fn copy(root: &Path, from: &Path, to: &Path, woven: &mut usize) {
     fs::create_dir_all(to).expect("a directory in OUT_DIR");
-    for entry in fs::read_dir(from).expect("the production's protocol") {
+    for entry in fs::read_dir(from).expect("the production's core") {
         let path = entry.expect("an entry").path();
         let target = to.join(path.file_name().expect("a name"));
         if path.is_dir() {
@@ -33,7 +34,9 @@ fn copy(root: &Path, from: &Path, to: &Path, woven: &mut usize) {
             FAULTS.iter().flat_map(|fault| fault.edits.iter().map(move |edit| (fault, edit)));
         let edits: Vec<(&Fault, &Edit)> = edits.filter(|(_, edit)| edit.file == name).collect();
         *woven += edits.len();
-        let text = fs::read_to_string(&path).expect("a source file");
+        let text = fs::read_to_string(&path).expect("a source file").replace("#![no_std]\n", "");
+        let text =
+            text.replace("crate::", "crate::protocol::").replace("$crate::protocol::", "$crate::");
         let mut text = with(&text, &edits).replace("#[cfg(test)]", "#[cfg(any())]");
         if !CONST.contains(&name) {
             text = text.replace("const fn ", "fn ");

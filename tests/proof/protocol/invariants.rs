@@ -1,4 +1,4 @@
-//! P1 to P6 of `src/protocol/mod.rs`, each by name, and all of them at random.
+//! P1 to P6 of `core/src/lib.rs`, each by name, and all of them at random.
 //!
 //! Goal: a reader finds the test of each invariant by its number. Method: the smallest case that would
 //! break it, by hand; then rounds of up to nine nodes under random inputs beside the model (`model.rs`):

@@ -1,6 +1,6 @@
 //! The pure core, by itself: state in, one input, the exact commands out.
 //!
-//! Goal: every decision of `src/protocol` is pinned without a node, a clock or a thread. Method: command
+//! Goal: every decision of `core/src` is pinned without a node, a clock or a thread. Method: command
 //! lists compared whole, golden text for quorums, properties for the arithmetic, and for the invariants
 //! P1 to P6 a reference model (`model.rs`) beside which a round is driven at random and exhaustively.
 #![allow(

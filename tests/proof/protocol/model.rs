@@ -1,6 +1,6 @@
 //! A reference model of one acquire round: the invariants P1 to P6, written down a second time.
 //!
-//! Goal: an oracle that shares no code and no shape with `src/protocol/round.rs`. Method: it keeps the raw
+//! Goal: an oracle that shares no code and no shape with `core/src/round.rs`. Method: it keeps the raw
 //! list of what happened and recounts it from scratch at every step, which is slow and hard to get wrong.
 
 use quorlock::protocol::{Command, NodeId, Quorum, Round, RoundSpec, Verdict};

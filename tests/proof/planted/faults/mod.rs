@@ -31,7 +31,7 @@ pub(crate) struct Fault {
 /// What is changed for it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Edit {
-    /// In `src/protocol`.
+    /// In `core/src`.
     pub(crate) file: &'static str,
     /// An expression, or whole statements; anything where the other text says `$is` by itself.
     pub(crate) original: &'static str,

@@ -1,0 +1,75 @@
+//! What a lost round has said, as an acquisition is told of it. Plain facts; what follows, the acquisition decides.
+
+use core::time::Duration;
+
+use crate::{
+    round::{Round, RoundLoss},
+    time::Timestamp,
+};
+
+/// What a lost round has said.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct LostRound {
+    /// Why it was lost.
+    pub loss: RoundLoss,
+    /// When it began.
+    pub begun: Timestamp,
+    /// A quorum might have answered, and was too slow.
+    pub overrun: bool,
+    /// Nodes whose state has changed would have made the difference.
+    pub outdated: bool,
+    /// Nodes in quarantine, or whose state has changed, would have made the difference.
+    pub quarantined: bool,
+    /// When enough quarantines will be over for a quorum to vote, where that is what it takes.
+    pub quorum_after: Option<Duration>,
+    /// When enough of the keys in the way will have expired.
+    pub free_after: Option<Duration>,
+    /// It had to wait for its turn.
+    pub waited_for_turn: bool,
+    /// When the next round begins by the lines on the nodes, where the client stands there.
+    pub in_line: Option<Timestamp>,
+}
+
+impl LostRound {
+    /// Of a round that began at `begun`; `None` while it is not lost.
+    pub fn of(round: &Round, begun: Timestamp, waited_for_turn: bool) -> Option<Self> {
+        Some(Self {
+            loss: round.loss()?,
+            begun,
+            overrun: round.is_overrun(),
+            outdated: round.is_outdated(),
+            quarantined: round.is_quarantined(),
+            quorum_after: round.quorum_after(),
+            free_after: round.free_after(),
+            waited_for_turn,
+            in_line: None,
+        })
+    }
+
+    /// The same of a client that waits in the lines on the nodes: by them the next round begins at this time.
+    #[must_use]
+    pub const fn in_line(mut self, at: Option<Timestamp>) -> Self {
+        self.in_line = at;
+        self
+    }
+
+    /// When the next round begins by the lines, where they say so: an outage has nothing to do with them.
+    pub(super) const fn next_in_line(&self) -> Option<Timestamp> {
+        match self.loss {
+            RoundLoss::Contended => self.in_line,
+            RoundLoss::NoQuorum if self.outdated => self.in_line,
+            RoundLoss::NoQuorum | RoundLoss::TooLate | RoundLoss::Abandoned => None,
+        }
+    }
+
+    /// Whether nodes whose state has changed have cost it: they are well, and this client has not yet heard of their new
+    /// state.
+    pub(super) const fn is_outdated(&self) -> bool {
+        self.outdated && matches!(self.loss, RoundLoss::Contended | RoundLoss::NoQuorum)
+    }
+
+    /// Whether it found the resource held.
+    pub const fn found_held(&self) -> bool {
+        !matches!(self.loss, RoundLoss::NoQuorum | RoundLoss::TooLate)
+    }
+}

@@ -1,0 +1,187 @@
+//! One node, let in: whether its quarantine is over, from where its counters go on, and what must have been asked before.
+//!
+//! The others are sealed before they are believed, which costs every client whose rounds are under way another look at
+//! them. So it is first seen whether they could tell, and whether the node is still there and waiting; and what a sealed
+//! majority has said holds for as long as the node waits in this era, whatever keeps it waiting.
+//!
+//! It decides. It never lets a node in whose standing has changed meanwhile, nor by what others said before they were
+//! sealed; nor the first node of a list while one that answers belongs to another list, or is not held for this one.
+
+use alloc::vec::Vec;
+
+use super::{
+    Admission, AdmissionBlock, AdmissionNews, Claim, Floor, Marker, Standing,
+    step::{VisitStep, look_at},
+};
+use crate::{command::NodeId, time::Timestamp};
+
+/// A node whose quarantine is over. All are being looked at when it begins.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub(super) struct Candidate {
+    node: NodeId,
+    /// The era in which it has waited. Whatever changes the node's standing meanwhile changes its era, and then it is
+    /// not admitted.
+    era: u64,
+    stage: Stage,
+    /// Whether a majority has been let in for this list already.
+    made: bool,
+    /// Which of the others have answered the look, and were let in for no list yet.
+    answered: Vec<NodeId>,
+}
+
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+enum Stage {
+    /// It is looked at, and the others.
+    Looking,
+    /// All that are joining are told that a majority has forgotten.
+    Telling,
+    /// The others are sealed.
+    Sealing,
+    /// It is let in.
+    Admitting(Floor),
+    /// Its marker is read again in any case: another client may have been faster.
+    LookingAgain,
+}
+
+impl Candidate {
+    /// A node that is joining.
+    pub(super) fn new(admission: &Admission, node: NodeId) -> Option<Self> {
+        match admission.standing(node) {
+            Standing::Joining { era, .. } => {
+                let (stage, answered) = (Stage::Looking, Vec::new());
+                Some(Self { node, era, stage, made: false, answered })
+            }
+            Standing::Unknown | Standing::Ready => None,
+        }
+    }
+
+    /// Whether a marker that is heard now is taken for what it says of its node. Of the others it says as much as is
+    /// asked, and no more, until they are looked at for their own sake.
+    pub(super) fn takes(&self, node: NodeId, marker: &Marker) -> bool {
+        match self.stage {
+            Stage::Looking => node == self.node && self.is_waiting(marker),
+            Stage::Telling | Stage::LookingAgain => true,
+            Stage::Sealing | Stage::Admitting(_) => false,
+        }
+    }
+
+    const fn is_waiting(&self, marker: &Marker) -> bool {
+        !marker.ready && marker.era == self.era
+    }
+
+    /// What to do next, after this has been heard; `None` where that is all.
+    pub(super) fn poll(
+        &mut self,
+        admission: &mut Admission,
+        heard: &[(NodeId, Marker)],
+        admitted: bool,
+        now: Timestamp,
+        wall_us: u64,
+    ) -> Option<VisitStep> {
+        let node = self.node;
+        match self.stage {
+            Stage::Looking => {
+                if !heard.iter().any(|(other, own)| *other == node && self.is_waiting(own)) {
+                    return None;
+                }
+                let made = heard.iter().filter(|(_, marker)| marker.claim == Claim::Made);
+                self.made = made.count() >= admission.quorum.needed();
+                let open = heard.iter().filter(|(_, marker)| marker.claim != Claim::Made);
+                self.answered = open.map(|(other, _)| *other).collect();
+                self.answered.retain(|other| *other != node);
+                let floor = self.judge(admission, heard, now, wall_us)?;
+                let sealed =
+                    admission.record(node).and_then(|record| record.sealed_floor(self.era));
+                // What has answered now may not have been held then.
+                if let Some(sealed) = sealed.filter(|_| self.made) {
+                    let floor = Floor::new(sealed.known.max(floor.known), floor.wall_us);
+                    return Some(self.admit(floor));
+                }
+                if floor.wall_us == 0 {
+                    return Some(self.seal(admission));
+                }
+                // All that are joining are told, before the first of them is ready and looks like one that knows.
+                let forgot =
+                    |(other, marker): &(NodeId, Marker)| (!marker.knows()).then_some(*other);
+                self.stage = Stage::Telling;
+                let joining = heard.iter().filter_map(forgot).collect();
+                Some(look_at(joining, admission.look().orphaned()))
+            }
+            Stage::Telling => Some(self.seal(admission)),
+            Stage::Sealing => {
+                let is_held = |node: &NodeId| {
+                    let holds = |(other, marker): &(NodeId, Marker)| {
+                        other == node && marker.claim >= Claim::Held
+                    };
+                    heard.iter().any(holds)
+                };
+                if !self.made && !self.answered.iter().all(is_held) {
+                    self.hold_back(admission, AdmissionBlock::NotHeld);
+                    return None;
+                }
+                let floor = self.judge(admission, heard, now, wall_us)?;
+                let record = admission.nodes.get_mut(node.index())?;
+                if floor.wall_us == 0 {
+                    record.set_sealed_floor(self.era, floor);
+                }
+                Some(self.admit(floor))
+            }
+            Stage::Admitting(floor) => {
+                if admitted {
+                    admission.news.push_back(AdmissionNews::Admitted { node, floor });
+                }
+                self.stage = Stage::LookingAgain;
+                Some(look_at([node].into(), admission.look()))
+            }
+            Stage::LookingAgain => None,
+        }
+    }
+
+    fn seal(&mut self, admission: &Admission) -> VisitStep {
+        self.stage = Stage::Sealing;
+        let others: Vec<_> = admission.everyone().filter(|other| *other != self.node).collect();
+        look_at(others, admission.look().seal())
+    }
+
+    const fn admit(&mut self, floor: Floor) -> VisitStep {
+        self.stage = Stage::Admitting(floor);
+        VisitStep::Admit { node: self.node, era: self.era, floor }
+    }
+
+    /// From where its counters go on, as the others say; `None` where it has to wait longer.
+    fn judge(
+        &self,
+        admission: &mut Admission,
+        heard: &[(NodeId, Marker)],
+        now: Timestamp,
+        wall_us: u64,
+    ) -> Option<Floor> {
+        let others = || heard.iter().filter(|(other, _)| *other != self.node);
+        // The others may know of a longer ttl than this process does, and then the quarantine goes on.
+        others().for_each(|(other, marker)| admission.handle_news(*other, *marker));
+        let due = admission.remaining(self.node, now).is_some_and(|left| left.is_zero());
+        let era = self.era;
+        let stands = admission.standing(self.node);
+        if !due || !matches!(stands, Standing::Joining { era: waits_in, .. } if waits_in == era) {
+            return None;
+        }
+        let others: Vec<_> = others().map(|(other, marker)| (*other, Some(*marker))).collect();
+        let of_others = !self.made && admission.has_others();
+        let floor = match of_others {
+            true => Err(AdmissionBlock::OtherMembers),
+            false => admission.floor(self.node, &others, wall_us),
+        };
+        if let Some(record) = admission.nodes.get_mut(self.node.index()) {
+            record.held_back = None;
+        }
+        floor.map_err(|block| self.hold_back(admission, block)).ok()
+    }
+
+    /// It has to wait longer.
+    fn hold_back(&self, admission: &mut Admission, block: AdmissionBlock) {
+        if let Some(record) = admission.nodes.get_mut(self.node.index()) {
+            record.held_back = Some(block);
+        }
+        admission.news.push_back(AdmissionNews::HeldBack { node: self.node, block });
+    }
+}

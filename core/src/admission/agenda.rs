@@ -1,0 +1,61 @@
+//! When the nodes are looked at, and which are due.
+//!
+//! It decides when a visit begins, and whether it is at everyone. It must not let a node that is ready go unread for longer
+//! than its clock may stray.
+
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use super::{Admission, Standing, Visit};
+use crate::{command::NodeId, time::Timestamp};
+
+/// How long to wait before an admission that could not be finished is tried again.
+const AGAIN: Duration = Duration::from_millis(500);
+
+/// How often the nodes that are ready are looked at too, whatever else there is to see to: the longer ago a clock
+/// was read, the larger a jump of it that is not seen.
+pub(crate) const READ_EVERY: Duration = Duration::from_secs(10);
+
+/// A sleep until the next look is no shorter than this: a steady clock that runs slow is behind when it ends.
+const SHORTEST: Duration = Duration::from_millis(50);
+
+impl Admission {
+    /// Begins to see to the nodes: to those whose standing is not known, and to all every ten seconds.
+    pub fn begin_visit(&mut self, now: Timestamp) -> Visit {
+        let everyone = self.next_look.is_some_and(|at| now >= at);
+        if everyone || self.next_look.is_none() {
+            self.next_look = Some(now.saturating_add(READ_EVERY));
+        }
+        Visit::new(everyone)
+    }
+
+    /// When the next quarantine ends.
+    pub fn poll_timeout(&self) -> Option<Timestamp> {
+        self.nodes
+            .iter()
+            .filter_map(|record| match record.standing {
+                Standing::Joining { since, waited, .. } => {
+                    Some(since.saturating_add(self.quarantine().saturating_sub(waited)))
+                }
+                _ => None,
+            })
+            .min()
+    }
+
+    /// The nodes whose quarantine is over at `now`.
+    pub fn due(&self, now: Timestamp) -> Vec<NodeId> {
+        self.everyone().filter(|node| self.remaining(*node, now) == Some(Duration::ZERO)).collect()
+    }
+
+    /// When to come again.
+    pub(super) fn pause(&self, waiting: bool, now: Timestamp) -> Duration {
+        let pause = match self.poll_timeout() {
+            // Another client may be faster.
+            Some(at) if at > now => at.saturating_since(now).min(AGAIN),
+            _ if waiting => AGAIN,
+            _ => READ_EVERY,
+        };
+        let left = self.next_look.map_or(READ_EVERY, |at| at.saturating_since(now));
+        pause.min(left.max(SHORTEST))
+    }
+}

@@ -1,0 +1,309 @@
+//! One visit to the nodes: what is read of which node next, what is asked of it beside, and when to come again.
+//!
+//! It asks one thing at a time: whoever pumps it carries out what [`Visit::poll`] says, hands in the answers as they
+//! come, and polls again when all have come or the time is up. It decides. It never takes an answer that was asked for
+//! before the node's standing was taken away, nor that of a node whose clock is in question. A node that refuses meanwhile
+//! does not wait for the others: it is looked at beside the step.
+
+use alloc::{collections::VecDeque, vec::Vec};
+use core::{iter, mem};
+
+use super::{
+    Admission, Ballot, Join, Marker, Sight, Standing,
+    admitting::Candidate,
+    inquiry::{self, Inquiry},
+    sight,
+    step::{VisitStep, look_at},
+};
+use crate::{command::NodeId, time::Timestamp};
+
+/// What one visit has come to. It begins with [`Admission::begin_visit`].
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct Visit {
+    everyone: bool,
+    /// Whether something was found that has to be looked at again soon.
+    again: bool,
+    /// Those whose standing is to be found out.
+    nodes: Vec<NodeId>,
+    stage: Stage,
+    /// To whom the last step went, and when.
+    asked: Vec<Ballot>,
+    /// What has been answered to it.
+    heard: Vec<(NodeId, Marker)>,
+    /// Who is looked at beside it.
+    beside: Vec<Ballot>,
+    /// Whose data has turned out to be older than what was seen before, and in which era.
+    went_back: Vec<(NodeId, u64)>,
+    admitted: bool,
+}
+
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+enum Stage {
+    Begun,
+    /// It is found out whose clock has jumped.
+    Judging(Inquiry),
+    /// The nodes that are not known are looked at since then, and those that are to blame made to join again, each in
+    /// the era in which its jump was seen.
+    Reading {
+        since: Timestamp,
+        blamed: Vec<(NodeId, u64)>,
+    },
+    /// Those whose data went back, such as to a backup, are made to join again.
+    JoiningAgain {
+        since: Timestamp,
+        read: Vec<NodeId>,
+    },
+    /// The clocks of all are read together since then, for the sake of a node that has just been met.
+    Meeting {
+        since: Timestamp,
+    },
+    /// One node is let in, and these are due after it.
+    Admitting {
+        candidate: Candidate,
+        due: VecDeque<NodeId>,
+    },
+    Over,
+}
+
+impl Admission {
+    /// Takes what any answer to a look says, whatever it was asked for. False says that the answer counts no further.
+    fn handle_answer(&mut self, ballot: Ballot, era: u64, forced: bool) -> bool {
+        if !self.counts(ballot) {
+            return false;
+        }
+        let Some(record) = self.nodes.get_mut(ballot.node.index()) else { return false };
+        record.unreadable = false;
+        record.newest = record.newest.max(era);
+        // One that was seen since it was asked has taken its standing away, and the answer does not count.
+        if forced {
+            record.forget_jump();
+        }
+        record.jumped_in.is_none()
+    }
+}
+
+impl Visit {
+    /// A visit to the nodes whose standing is not known, or to all.
+    pub const fn new(everyone: bool) -> Self {
+        Self {
+            everyone,
+            again: false,
+            nodes: Vec::new(),
+            stage: Stage::Begun,
+            asked: Vec::new(),
+            heard: Vec::new(),
+            beside: Vec::new(),
+            went_back: Vec::new(),
+            admitted: false,
+        }
+    }
+
+    /// What to do next, once the step before has been answered or its time is up. `sights` are of all nodes, as they
+    /// are just now; `now` is the time of our steady clock, and `wall_us` that of our wall clock in microseconds.
+    pub fn poll(
+        &mut self,
+        admission: &mut Admission,
+        sights: &[Sight],
+        now: Timestamp,
+        wall_us: u64,
+    ) -> VisitStep {
+        loop {
+            let step = self.advance(admission, sights, now, wall_us);
+            self.heard.clear();
+            self.admitted = false;
+            self.asked.clear();
+            self.beside.clear();
+            match step {
+                // Nobody is to be asked, and everybody has answered.
+                Some(VisitStep::Look(joins)) if joins.is_empty() => {}
+                Some(VisitStep::Look(mut joins)) => {
+                    for (node, join) in &mut joins {
+                        self.asked.push(admission.ballot(*node));
+                        // `now` is before it is sent: the node hears of no moment that has not passed.
+                        *join = join.waited(admission.standing(*node).waited(now));
+                    }
+                    return VisitStep::Look(joins);
+                }
+                Some(step) => return step,
+                None if self.stage == Stage::Over => {
+                    let stands = |node: &NodeId| admission.standing(*node) == Standing::Ready;
+                    let waiting = self.again || !self.nodes.iter().all(stands);
+                    return VisitStep::Done(admission.pause(waiting, now));
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// Takes the marker that a node has answered with to the look of the last step, at `now`.
+    pub fn handle_marker(
+        &mut self,
+        admission: &mut Admission,
+        node: NodeId,
+        marker: Marker,
+        now: Timestamp,
+    ) {
+        let Some(ballot) = self.asked.iter().find(|ballot| ballot.node == node) else { return };
+        let forced = match &self.stage {
+            Stage::Reading { blamed, .. } => blamed.iter().any(|(blamed, _)| *blamed == node),
+            _ => false,
+        };
+        if !admission.handle_answer(*ballot, marker.era, forced) {
+            return;
+        }
+        let takes = match &self.stage {
+            Stage::Reading { .. } | Stage::JoiningAgain { .. } => true,
+            Stage::Admitting { candidate, .. } => candidate.takes(node, &marker),
+            _ => false,
+        };
+        // The session knows of a new seal by now, and rounds that begin now must know of it too.
+        let sealed = marker.ready && admission.standing(node) == Standing::Ready;
+        if (takes || sealed) && !admission.handle_marker(node, marker, now) {
+            self.again = true;
+            self.went_back.retain(|(other, _)| *other != node);
+            self.went_back.push((node, marker.era));
+        }
+        self.heard.push((node, marker));
+    }
+
+    /// The nodes that have lost their standing since they were looked at, as one that another client has sealed, and are to
+    /// be looked at beside the step: that may wait for a node that hangs. Each marker goes to
+    /// [`handle_beside`](Visit::handle_beside). To be asked when a step begins, and whenever a node refuses.
+    pub fn poll_beside(&mut self, admission: &Admission, sights: &[Sight]) -> Vec<(NodeId, Join)> {
+        let reads = matches!(self.stage, Stage::Reading { .. } | Stage::JoiningAgain { .. });
+        let mut joins = Vec::new();
+        for (node, sight) in admission.everyone().zip(sights) {
+            let ballot = admission.ballot(node);
+            let is_asked = self.beside.contains(&ballot) || reads && self.asked.contains(&ballot);
+            // Of one that has just been met, or has another process, the next visit finds out more.
+            let is_known = admission.has_lapsed(node, sight.identity.as_ref())
+                && !inquiry::just_met(admission, sights, node);
+            if sight.connected == Some(true) && is_known && !is_asked {
+                self.beside.push(ballot);
+                joins.push((node, admission.look()));
+            }
+        }
+        joins
+    }
+
+    /// Takes the marker that a node has answered with which is looked at beside the step, at `now`.
+    pub fn handle_beside(
+        &mut self,
+        admission: &mut Admission,
+        node: NodeId,
+        marker: Marker,
+        now: Timestamp,
+    ) {
+        let ballot = self.beside.iter().rev().find(|ballot| ballot.node == node);
+        if ballot.is_some_and(|ballot| admission.handle_answer(*ballot, marker.era, false)) {
+            // The next visit makes one join again whose data went back.
+            self.again |= !admission.handle_marker(node, marker, now);
+        }
+    }
+
+    /// The node has been let in.
+    pub const fn handle_admitted(&mut self) {
+        self.admitted = true;
+    }
+
+    /// What is done next, and `None` where that needs no answer.
+    fn advance(
+        &mut self,
+        admission: &mut Admission,
+        sights: &[Sight],
+        now: Timestamp,
+        wall_us: u64,
+    ) -> Option<VisitStep> {
+        let look = admission.look();
+        match mem::replace(&mut self.stage, Stage::Over) {
+            Stage::Begun => {
+                self.meet(admission, sights);
+                self.stage = Stage::Judging(Inquiry::new(admission, sights));
+                None
+            }
+            Stage::Judging(mut inquiry) => {
+                if let Some(nodes) = inquiry.poll(admission, sights, &self.heard, now) {
+                    self.stage = Stage::Judging(inquiry);
+                    return Some(look_at(nodes, look));
+                }
+                let blamed = inquiry.into_blamed();
+                let force = |node: NodeId| blamed.iter().find(|(blamed, _)| *blamed == node);
+                let join = |node: &NodeId| (*node, look.force(force(*node).map(|(_, era)| *era)));
+                let joins = self.nodes.iter().map(join).collect();
+                self.stage = Stage::Reading { since: now, blamed };
+                Some(VisitStep::Look(joins))
+            }
+            Stage::Reading { since, .. } => {
+                let read = self.heard.iter().map(|(node, _)| *node).collect();
+                self.stage = Stage::JoiningAgain { since, read };
+                let seen = |node| admission.record(node).map_or(0, |record| record.newest);
+                let again = |(node, era)| (node, look.force(Some(era)).lost().after(seen(node)));
+                Some(VisitStep::Look(
+                    mem::take(&mut self.went_back).into_iter().map(again).collect(),
+                ))
+            }
+            Stage::JoiningAgain { since, .. } if self.everyone => {
+                inquiry::note_clocks(admission, sights, since);
+                self.choose(admission, now)
+            }
+            // A node that has just been met was not looked at together with the others.
+            Stage::JoiningAgain { read, .. }
+                if read.iter().any(|node| inquiry::just_met(admission, sights, *node)) =>
+            {
+                self.stage = Stage::Meeting { since: now };
+                Some(look_at(sight::connected(sights), look))
+            }
+            Stage::JoiningAgain { .. } => self.choose(admission, now),
+            Stage::Meeting { since } => {
+                inquiry::note_clocks(admission, sights, since);
+                self.choose(admission, now)
+            }
+            Stage::Admitting { mut candidate, due } => {
+                let step = candidate.poll(admission, &self.heard, self.admitted, now, wall_us);
+                match step {
+                    Some(step) => {
+                        self.stage = Stage::Admitting { candidate, due };
+                        Some(step)
+                    }
+                    None => self.admit_next(admission, due),
+                }
+            }
+            Stage::Over => None,
+        }
+    }
+
+    /// Notes what is seen of the nodes, and decides which of them are looked at.
+    fn meet(&mut self, admission: &mut Admission, sights: &[Sight]) {
+        for (node, sight) in admission.everyone().zip(sights) {
+            let Some(connected) = sight.connected else {
+                self.again = true;
+                continue;
+            };
+            admission.handle_sight(node, connected, sight.identity.as_ref());
+            let looks = match admission.standing(node) {
+                // Another client may let a joining one vote.
+                Standing::Unknown | Standing::Joining { .. } => true,
+                Standing::Ready => self.everyone,
+            };
+            if connected && looks {
+                self.nodes.push(node);
+            }
+        }
+    }
+
+    fn choose(&mut self, admission: &Admission, now: Timestamp) -> Option<VisitStep> {
+        self.admit_next(admission, admission.due(now).into())
+    }
+
+    fn admit_next(
+        &mut self,
+        admission: &Admission,
+        mut due: VecDeque<NodeId>,
+    ) -> Option<VisitStep> {
+        let candidate =
+            iter::from_fn(|| due.pop_front()).find_map(|node| Candidate::new(admission, node))?;
+        let look = admission.look();
+        self.stage = Stage::Admitting { candidate, due };
+        Some(look_at(admission.everyone().collect(), look))
+    }
+}

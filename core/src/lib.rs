@@ -1,0 +1,118 @@
+//! The decisions: a pure state machine for rounds over N nodes.
+//!
+//! Nothing here is asynchronous, reads a clock, draws randomness, logs, or knows Redis. Time goes in as
+//! an argument and commands come out as values, so that production, simulation and model checking run
+//! the same code. It is `no_std` and has no dependency. Users take the `quorlock` crate, which carries out what is
+//! decided here: what stands here may change with every release of that.
+//!
+//! ```text
+//!            handle_reply(node, Granted | Denied | Failed, now)
+//!            handle_timeout(now)   handle_abandoned()
+//!                       |
+//!                       v                                     quorum-th grant, validity left
+//!   acquire(..) --> [ Pending ] -------------------------------------------> [ Won  ]
+//!                       |  quorum out of reach, win too late, caller gone
+//!                       +--------------------------------------------------> [ Lost ] --> Release to every node
+//!                                                                               ^        that may hold the key
+//!                                                 late Granted, late unknown ---+--> Release again, there
+//! ```
+//!
+//! # Invariants
+//!
+//! - **P1** The verdict leaves `Pending` once, at the earliest reply that settles it, and never changes.
+//! - **P2** `Won` needs floor(N/2)+1 distinct *configured* nodes that replied `Granted` to this round.
+//! - **P3** `Won` of an acquire round has validity left at the time of the reply that won it, measured from
+//!   before the first send.
+//! - **P4** When an acquire round is lost, every node that may hold the key is sent a release, behind the
+//!   acquire; a node that denied, or was certainly never reached, is not.
+//! - **P5** A reply after the verdict never changes the verdict; a late grant or a late unknown outcome after
+//!   `Lost` yields one more release to that node.
+//! - **P6** Every node is sent at most one acquire per round, and one owner serves one round.
+//!
+//! Those of the line of a resource in the process, **L1** to **L7**, stand in `queue`, those of hand-overs, **H1** to
+//! **H5**, in `handover`; those of one who waits in the lines on the nodes, **T1** to **T6**, in [`Waiter`]'s file. Those of
+//! the admission, **M1** to **M10**, are stated there. All are tested, each by name, in `tests/proof/protocol`.
+
+#![no_std]
+#![allow(
+    clippy::exhaustive_enums,
+    clippy::exhaustive_structs,
+    reason = "quorlock is to handle every case, and its version goes with this one's"
+)]
+
+extern crate alloc;
+
+// First, since the macro for `Debug` of errors comes with it.
+#[macro_use]
+mod debug;
+
+mod acquisition;
+mod admission;
+mod command;
+mod election;
+mod fencing;
+mod footprint;
+mod handover;
+mod holder;
+pub mod lateness;
+mod lifecycle;
+mod line;
+mod loss;
+mod members;
+mod node_store;
+mod note;
+mod notice;
+mod owner;
+mod pace;
+mod queue;
+mod reading;
+mod resource;
+mod round;
+#[cfg(feature = "serde")]
+mod serde;
+mod slots;
+mod target;
+mod time;
+mod timers;
+pub mod validity;
+mod waiter;
+mod window;
+
+pub use acquisition::{
+    Acquisition, GiveUp, LostRound, Next, Traffic, TurnedAway, WaitPolicy, WaitSettings,
+};
+pub use admission::{
+    Admission, AdmissionBlock, AdmissionNews, AdmissionPolicy, Ballot, Blame, Claim, Errand, Floor,
+    Join, Marker, NodeClock, Sight, Standing, Visit, VisitStep, VoteBlock,
+};
+pub use command::{Cause, Command, Denial, Failure, Granted, Mark, NodeId, Reply};
+pub use election::{Leader, Look, Observation};
+pub use fencing::{FencingToken, InvalidToken, TokenRange};
+pub use footprint::{Footprint, ReleaseOrder, UnconfirmedRelease};
+pub use handover::{
+    GivenBack, MOST_IN_A_ROW, NotHandedOn, Offer, OthersWait, Row, Stay, Wanted, keeps_back,
+    turn as turn_of,
+};
+pub use holder::{Finding, KeyHolder, Sighting};
+pub use lifecycle::{ExtendOutcome, LeaseAction, Lifecycle, RenewalPolicy};
+pub use line::{
+    ClientId, Entered, InvalidClientId, LineHint, LineNews, NodeLine, ReadAccess, Stand, Ticket,
+};
+pub use loss::LossReason;
+pub use members::Members;
+pub use node_store::{NodeKey, NodeNews, NodeRefusal, NodeStore};
+pub use note::{Label, LeaderText, Note, Record};
+pub use notice::{Manner, Notice, Pacer, Watch, says_at};
+pub use owner::{InvalidOwner, Owner};
+pub use pace::{Backoff, RttEstimator, UnloadedTrip};
+pub use queue::{Place, Queue, Station};
+pub use reading::ReadToken;
+pub use resource::{Resource, ResourceError};
+pub use round::{ExtendSpec, Quorum, Round, RoundLoss, RoundSpec, Tally, Verdict};
+pub use slots::{Slot, Slots, SlotsError};
+pub use target::{ResourceSet, ResourceSetError, Target};
+pub use time::Timestamp;
+pub use timers::{TimerKey, TimerQueue, Wakeup};
+pub use validity::Drift;
+pub use waiter::{LineAnswer, Patience, Waiter};
+pub use window::Window;

@@ -1,0 +1,399 @@
+//! One node: its keys, its counters, its lines and its marker, and what it does with each command.
+//!
+//! It is the specification of a node: the scripts of a Redis node do the same, and random commands to both are compared.
+//! [`MemoryNode`], the model checker and the simulation run it. It decides as a server would, by a clock that is an
+//! argument; it must never read a time, and never lose a counter but with all that it has.
+//!
+//! [`MemoryNode`]: https://docs.rs/quorlock/latest/quorlock/node/struct.MemoryNode.html
+
+mod joining;
+mod lines;
+mod news;
+mod readers;
+mod slots;
+mod stuck;
+mod votes;
+
+use alloc::{collections::BTreeMap, vec::Vec};
+use core::time::Duration;
+
+pub use self::news::{NodeNews, NodeRefusal};
+use self::{news::Telling, stuck::Stuck};
+use super::{
+    command::{Command, Denial, Granted, Mark, Reply},
+    fencing::FencingToken,
+    holder::{KeyHolder, Sighting},
+    line::{ClientId, NodeLine},
+    note::Note,
+    owner::Owner,
+    resource::Resource,
+    target::Target,
+    time::Timestamp,
+    validity,
+};
+
+/// A hint this far ahead of the node's clock is cut, so that a broken clock does not use up the counters.
+const HINT_AHEAD_US: u64 = 60_000_000;
+
+/// As much of a holder as is told: it may be of any length.
+const HOLDER_SHOWN: usize = 64;
+
+/// What one node keeps: its keys, its counters, its lines and its marker.
+///
+/// It is `Clone`, `Eq` and `Hash`, so that a model checker can have it as a part of a state.
+///
+/// ```
+/// use quorlock_core::{Command, Mark, NodeStore, Owner, Reply, Resource, Timestamp};
+///
+/// let mut node = NodeStore::new();
+/// let (owner, ttl) = (Owner::from_random([1; 16]), std::time::Duration::from_secs(10));
+/// let acquire = Command::Acquire {
+///     target: Resource::new("invoice:42")?.into(),
+///     owner,
+///     ttl,
+///     hint: Some(7),
+///     count: 1,
+///     first: 0,
+///     mark: Mark::new(1, 0),
+///     note: None,
+///     stand: None,
+/// };
+/// let (reply, _) = node.execute(acquire, Timestamp::ORIGIN, 0, &|_| true);
+/// assert!(matches!(reply, Ok(Reply::Granted(_))));
+/// assert_eq!(node.keys(Timestamp::ORIGIN)[b"invoice:42".as_slice()].value, owner.to_hex());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
+pub struct NodeStore {
+    keys: BTreeMap<Vec<u8>, NodeKey>,
+    /// The entries of readers beside a key that they have, each with its end.
+    readers: BTreeMap<Vec<u8>, BTreeMap<Owner, Timestamp>>,
+    /// Counters are kept for ever here, whatever the retention, so that there is one generation of them, and the floor
+    /// stays.
+    fences: BTreeMap<Vec<u8>, Counter>,
+    /// Who waits. Where a resource is not there, nobody does.
+    lines: BTreeMap<Resource, NodeLine>,
+    /// Which of their places cannot go on because of something else.
+    stuck: Stuck,
+    floor: u64,
+    high_water: u64,
+    max_ttl: Duration,
+    /// The longest that was told since an operator asked for that to be noted, by the number of that watch.
+    max_ttl_seen: Option<(u32, Duration)>,
+    /// Counts the changes of `ready`, beginning anew with each life.
+    era: u64,
+    /// Counts the seals of this era.
+    seal: u64,
+    /// It is joining, and has lost nothing.
+    kept: bool,
+    /// It was joining while a majority had forgotten.
+    orphaned: bool,
+    /// For how long it has been joining in this era, as the longest that a client has told it.
+    waited: Duration,
+    /// When it was first looked at in this era, by its own clock. That counts nothing, and cuts what it is told by a
+    /// client whose clock has just jumped.
+    joined: Option<Timestamp>,
+    ready: bool,
+}
+
+/// The counter of a resource, for whom it was raised, and what that one left.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+struct Counter {
+    value: u64,
+    owner: Owner,
+    note: Option<Note>,
+    /// The key of its owner was restored here, and the value is not of its grant.
+    restored: bool,
+}
+
+/// A key of a node.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct NodeKey {
+    /// An owner, what readers have, or what another program has written.
+    pub value: Vec<u8>,
+    /// When it is gone, by the node's clock.
+    pub expires: Option<Timestamp>,
+}
+
+/// Keys that are to be set: their names, owner, lifetime and note.
+type Wanted<'a> = (&'a [Resource], Owner, Duration, Option<Note>);
+
+impl NodeStore {
+    /// A node that votes: it has never had another life, and has nothing to have forgotten.
+    pub fn new() -> Self {
+        Self { ready: true, era: 1, ..Self::default() }
+    }
+
+    /// A node that has restarted with nothing, and does not vote. Its eras are none of an earlier life, of which that of
+    /// [`new`](NodeStore::new) is number 0; a life beyond 2^32 - 1 is taken for the last of these.
+    pub fn in_life(life: u64) -> Self {
+        // So no era of one life is one of another, however often it changes in each.
+        Self { era: life.min(u64::from(u32::MAX)) << 32, ..Self::default() }
+    }
+
+    /// The keys that have not expired. A change made here is one of another program: no line hears of it.
+    pub fn keys(&mut self, now: Timestamp) -> &mut BTreeMap<Vec<u8>, NodeKey> {
+        self.keys.retain(|_, key| key.expires.is_none_or(|expires| now < expires));
+        &mut self.keys
+    }
+
+    /// Does what a command asks, by the node's clock: `now`, and the same as microseconds of the wall. `hears` says whether
+    /// a client is connected; one that is not is forgotten. Returns what is to be told to whom, in order, beside the reply.
+    /// The `until` of a restore is by a clock that the node does not know, and is left to those who send it.
+    ///
+    /// # Errors
+    ///
+    /// [`NodeRefusal`]: nobody was granted anything, and no counter has changed. Where a counter is at its end, places in the
+    /// line may have changed, and what is to be told of that is returned too.
+    pub fn execute(
+        &mut self,
+        command: Command,
+        now: Timestamp,
+        wall_us: u64,
+        hears: &dyn Fn(ClientId) -> bool,
+    ) -> (Result<Reply, NodeRefusal>, Vec<NodeNews>) {
+        let mut news = Telling::new(hears);
+        let reply = self.act(command, (now, wall_us), &mut news);
+        (reply, news.into_news())
+    }
+
+    fn act(
+        &mut self,
+        command: Command,
+        (now, wall_us): (Timestamp, u64),
+        news: &mut Telling<'_>,
+    ) -> Result<Reply, NodeRefusal> {
+        match command {
+            Command::Acquire { mark, hint, ref target, .. }
+                if hint.is_some() || target.is_any() =>
+            {
+                self.still_in(mark)?;
+                return self.acquire_in_line(command, (now, wall_us), news);
+            }
+            Command::Confirm { mark, .. } => self.still_in(mark)?,
+            Command::Extend { fenced, ref target, .. }
+            | Command::Restore { fenced, ref target, .. }
+                if fenced || target.is_shared() =>
+            {
+                self.admitted()?;
+            }
+            Command::Proclaim { .. } => self.admitted()?,
+            _ => {}
+        }
+        Ok(match command {
+            // Classic mode has no line, and shares nothing.
+            Command::Acquire { target, owner, ttl, note, .. } => {
+                return self.acquire((target.resources(), owner, ttl, note), None, now, wall_us);
+            }
+            Command::Confirm { target, owner, token, .. } => match reader(&target) {
+                Some(resource) => self.confirm_read(resource, owner, token, now),
+                None => self.confirm(target.resources(), owner, token, now),
+            },
+            Command::Extend { target, owner, ttl, fenced } => match reader(&target) {
+                Some(resource) => {
+                    if target.is_lowered() {
+                        self.lower(resource, owner, ttl, now, news);
+                    }
+                    self.extend_read(resource, owner, ttl, now)
+                }
+                None => {
+                    // In classic mode nobody has told how long leases are.
+                    let longest = self.longest(now).filter(|_| fenced);
+                    self.extend(target.resources(), owner, (ttl, longest), now)
+                }
+            },
+            // Like the end of an acquire, that of a restore is in a clock that this node does not know.
+            Command::Restore { target, owner, ttl, until: _, fenced, note } => {
+                match reader(&target) {
+                    Some(resource) => self.restore_read(resource, owner, ttl, now),
+                    None => {
+                        let note = note.filter(|_| fenced);
+                        self.restore((target.resources(), owner, ttl, note), now)
+                    }
+                }
+            }
+            Command::Proclaim { target, owner, note } => {
+                self.proclaim(target.resource(), owner, note, now)
+            }
+            Command::Leave { resource, client, ticket } => {
+                let key = self.keys(now).get(resource.as_bytes());
+                let is_free = key.is_none_or(NodeKey::is_shared);
+                self.in_line(&resource, now, news, |line, news| {
+                    line.leave(client, ticket, is_free, now, news);
+                });
+                Reply::Granted(Granted::DONE)
+            }
+            Command::Release { target, owner, keep } => match reader(&target) {
+                // A reader that was a writer, and this node has not followed yet, has a writer's key.
+                Some(resource) if !self.is_of(resource, owner, now) => {
+                    self.release_read(resource, owner, keep, now, news)
+                }
+                Some(resource) => self.release(&resource.clone().into(), owner, keep, now, news),
+                None => self.release(&target, owner, keep, now, news),
+            },
+        })
+    }
+
+    fn extend(
+        &mut self,
+        resources: &[Resource],
+        owner: Owner,
+        (ttl, longest): (Duration, Option<Timestamp>),
+        now: Timestamp,
+    ) -> Reply {
+        self.all_of(resources, owner, now, |keys, resource| {
+            if let Some(key) = keys.get_mut(resource.as_bytes()) {
+                key.expires = Some(prolonged(key.expires.or(longest), ttl, longest, now));
+            }
+        })
+    }
+
+    fn release(
+        &mut self,
+        target: &Target,
+        owner: Owner,
+        keep: Option<Duration>,
+        now: Timestamp,
+        news: &mut Telling<'_>,
+    ) -> Reply {
+        let mut freed = Vec::new();
+        let reply = self.all_of(target.resources(), owner, now, |keys, resource| {
+            match (keep, keys.get_mut(resource.as_bytes())) {
+                (Some(keep), Some(key)) => key.expires = Some(now.saturating_add(wire(keep))),
+                _ => drop(keys.remove(resource.as_bytes())),
+            }
+            freed.push(resource.clone());
+        });
+        self.wake(target, &freed, now, news);
+        if keep.is_none() {
+            freed.into_iter().for_each(|resource| news.freed(resource));
+        }
+        reply
+    }
+
+    /// Does something to those keys that are the owner's, and says whether all were.
+    fn all_of(
+        &mut self,
+        resources: &[Resource],
+        owner: Owner,
+        now: Timestamp,
+        mut act: impl FnMut(&mut BTreeMap<Vec<u8>, NodeKey>, &Resource),
+    ) -> Reply {
+        let (mut is_gone, mut is_foreign) = (false, false);
+        let keys = self.keys(now);
+        for resource in resources {
+            match keys.get(resource.as_bytes()) {
+                Some(key) if key.value == owner.to_hex() => act(keys, resource),
+                Some(_) => is_foreign = true,
+                None => is_gone = true,
+            }
+        }
+        match (is_foreign, is_gone) {
+            (true, _) => Reply::Denied(Denial::default()),
+            (false, true) => Reply::Denied(Denial::gone()),
+            (false, false) => Reply::Granted(Granted::DONE),
+        }
+    }
+
+    fn admitted(&self) -> Result<(), NodeRefusal> {
+        if self.ready { Ok(()) } else { Err(NodeRefusal::NotAdmitted) }
+    }
+
+    /// Whether what a round knew of this node when it began still holds.
+    fn still_in(&self, mark: Mark) -> Result<(), NodeRefusal> {
+        self.admitted()?;
+        if mark == Mark::new(self.era, self.seal) { Ok(()) } else { Err(NodeRefusal::NotAdmitted) }
+    }
+
+    /// Whether a key is this owner's, by itself or beside other readers.
+    pub fn holds(&self, resource: &Resource, owner: Owner, now: Timestamp) -> bool {
+        let stands = |key: &&NodeKey| key.expires.is_none_or(|expires| now < expires);
+        let readers = self.readers.get(resource.as_bytes());
+        self.keys.get(resource.as_bytes()).filter(stands).is_some_and(|key| {
+            let entry = readers.filter(|_| key.is_shared()).and_then(|all| all.get(&owner));
+            key.value == owner.to_hex() || entry.is_some_and(|end| now < *end)
+        })
+    }
+
+    /// Who holds a key; its token and note too where the fence is asked for.
+    ///
+    /// # Errors
+    ///
+    /// [`NodeRefusal::NotAdmitted`] where the fence is asked of a node that does not vote.
+    pub fn holder(
+        &mut self,
+        resource: &Resource,
+        fenced: bool,
+        now: Timestamp,
+    ) -> Result<Sighting, NodeRefusal> {
+        if fenced {
+            self.admitted()?;
+        }
+        let Some(entry) = self.keys(now).get(resource.as_bytes()) else {
+            return Ok(Sighting::Free);
+        };
+        let Denial { holder, remaining, .. } = entry.denial(now);
+        let seen = KeyHolder::new(holder, remaining);
+        let counter = self.fences.get(resource.as_bytes()).filter(|_| fenced);
+        Ok(Sighting::Held(match counter.filter(|counter| seen.owner() == Some(counter.owner)) {
+            Some(counter) => {
+                let token = (!counter.restored).then(|| FencingToken::new(counter.value));
+                seen.granted(token, counter.note.clone())
+            }
+            None => seen,
+        }))
+    }
+
+    /// When a lease ends at the latest that is granted now, as far as the node has been told.
+    fn longest(&self, now: Timestamp) -> Option<Timestamp> {
+        (!self.max_ttl.is_zero()).then(|| now.saturating_add(wire(self.max_ttl)))
+    }
+
+    fn set(&mut self, resource: &Resource, owner: Owner, ttl: Duration, now: Timestamp) {
+        let expires = Some(now.saturating_add(wire(ttl)));
+        let key = NodeKey { value: owner.to_hex().to_vec(), expires };
+        self.keys.insert(resource.as_bytes().to_vec(), key);
+    }
+}
+
+/// When something ends of which `ttl` is asked for. A later end stays as it is: an extension may be executed behind one
+/// that was sent after it. What a clock that went back has prolonged ends with the longest ttl, and so does what others have
+/// taken the end from.
+fn prolonged(
+    ends: Option<Timestamp>,
+    ttl: Duration,
+    longest: Option<Timestamp>,
+    now: Timestamp,
+) -> Timestamp {
+    let asked = now.saturating_add(wire(ttl));
+    let stands = ends.map_or(asked, |ends| longest.map_or(ends, |longest| ends.min(longest)));
+    asked.max(stands)
+}
+
+/// The resource of a target that is shared.
+const fn reader(target: &Target) -> Option<&Resource> {
+    match target {
+        Target::Shared(resource) | Target::Lowered(resource) => Some(resource),
+        _ => None,
+    }
+}
+
+fn wire(ttl: Duration) -> Duration {
+    Duration::from_millis(validity::wire_millis(ttl))
+}
+
+impl NodeKey {
+    fn is_shared(&self) -> bool {
+        self.value == KeyHolder::SHARED
+    }
+
+    fn denial(&self, now: Timestamp) -> Denial {
+        let remaining = self.expires.map(|expires| expires.saturating_since(now));
+        let shown = self.value.iter().take(HOLDER_SHOWN).copied().collect();
+        Denial::new(Some(shown), remaining)
+    }
+}
+
+#[cfg(test)]
+#[path = "node_store_test.rs"]
+mod tests;

@@ -1,0 +1,391 @@
+//! One fan-out that acquires: who is asked, which token they agree on, and what the replies amount to.
+//!
+//! A round decides. It does not send, wait or look at a clock, and it stays alive after its verdict,
+//! because a command that timed out may still have taken effect. What is peculiar to any slot of a semaphore is in `any`.
+
+mod any;
+
+use alloc::{boxed::Box, collections::VecDeque, vec::Vec};
+use core::time::Duration;
+
+use super::{
+    RoundLoss,
+    quorum::{Quorum, Verdict},
+    spec::RoundSpec,
+    vote::{Vote, Votes},
+};
+use crate::{
+    command::{Cause, Command, Failure, NodeId, Reply},
+    fencing::{FencingToken, TokenRange},
+    footprint::Footprint,
+    slots::Slots,
+    target::Target,
+    time::Timestamp,
+    validity,
+};
+
+/// One fan-out to all nodes.
+///
+/// Inputs are the `handle_*` calls, each with the time where it matters. After every input, and after
+/// the constructor, drain [`poll_command`](Round::poll_command) and send what it yields, in order, to
+/// the node named. A node must execute the commands of one connection in the order in which they were
+/// sent: a release sent behind an unanswered acquire relies on it.
+///
+/// ```
+/// use core::time::Duration;
+/// use quorlock_core::{Granted, NodeId, Owner, Quorum, Reply, Resource, Round, RoundSpec, Timestamp, Verdict};
+///
+/// let spec = RoundSpec::new(Resource::new("r")?, Owner::from_random([7; 16]), Duration::from_secs(10));
+/// let start = Timestamp::ORIGIN;
+/// let mut round = Round::acquire(Quorum::of(3), spec, start);
+/// while let Some((_node, _command)) = round.poll_command() {} // send them
+///
+/// let later = start.saturating_add(Duration::from_millis(1));
+/// round.handle_reply(NodeId::new(2), Ok(Reply::Granted(Granted::DONE)), later);
+/// round.handle_reply(NodeId::new(0), Ok(Reply::Granted(Granted::DONE)), later);
+/// assert_eq!(round.verdict(), Verdict::Won);
+/// # Ok::<(), quorlock_core::ResourceError>(())
+/// ```
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct Round {
+    /// Once a slot is won, its target is that slot.
+    spec: RoundSpec,
+    /// Where any of them is asked for.
+    slots: Option<Slots>,
+    quorum: Quorum,
+    deadline: Timestamp,
+    votes: Votes,
+    /// Until it is handed over to the caller, who sees to it after the verdict.
+    footprint: Option<Footprint>,
+    /// Where slots may stand that were not won: from the win on, until it is handed over.
+    others: Option<Box<Footprint>>,
+    /// The token to agree on, chosen once, at the first quorum of grants.
+    token: Option<FencingToken>,
+    verdict: Verdict,
+    loss: Option<RoundLoss>,
+    commands: VecDeque<(NodeId, Command)>,
+}
+
+impl Round {
+    /// Begins at `now`, which must be read before the first command is sent.
+    pub fn acquire(quorum: Quorum, spec: RoundSpec, now: Timestamp) -> Self {
+        let slots = match &spec.target {
+            Target::AnyOf(slots) => Some(slots.clone()),
+            _ => None,
+        };
+        // Readers count nothing: they have one number among all of them. A slot has one token.
+        let has_one = spec.target.is_shared() || slots.is_some();
+        let count = if has_one { 1 } else { spec.count.clamp(1, TokenRange::MOST) };
+        let hint = if slots.is_some() { spec.hint.or(Some(0)) } else { spec.hint };
+        let first = usize::from(spec.first) % slots.as_ref().map_or(1, Slots::len);
+        let first = u8::try_from(first).unwrap_or_default();
+        let spec = RoundSpec { count, hint, first, ..spec };
+        let mut round = Self {
+            deadline: validity::deadline(now, spec.ttl, spec.drift),
+            votes: Votes::new(quorum.nodes(), slots.is_some()),
+            spec,
+            slots,
+            quorum,
+            footprint: Some(Footprint::new(quorum.nodes())),
+            others: None,
+            token: None,
+            verdict: Verdict::Pending,
+            loss: None,
+            commands: VecDeque::with_capacity(quorum.nodes()),
+        };
+        for index in 0..quorum.nodes() {
+            round.ask(NodeId::new(index));
+        }
+        // Of no nodes at all, a quorum is out of reach from the start.
+        round.settle(now);
+        round
+    }
+
+    /// The next command to send, if there is one.
+    pub fn poll_command(&mut self) -> Option<(NodeId, Command)> {
+        self.commands.pop_front().or_else(|| {
+            let footprint = self.others.as_deref_mut().or(self.footprint.as_mut());
+            let node = footprint?.poll_release()?.node;
+            let (target, owner) = (self.undone_at(node)?, self.spec.owner);
+            Some((node, Command::Release { target, owner, keep: None }))
+        })
+    }
+
+    /// Hands over what is known of where the key stands, once, after the verdict. The caller sees to what has to be undone
+    /// from then on, and has [`tell`](Round::tell) tell it of the answers that come later; this round yields no more releases
+    /// of it.
+    pub const fn take_footprint(&mut self) -> Option<Footprint> {
+        match self.verdict {
+            Verdict::Pending => None,
+            Verdict::Won | Verdict::Lost => self.footprint.take(),
+        }
+    }
+
+    /// Takes the answer of `node`, which arrived at `now`.
+    ///
+    /// Each command is answered once; a second answer, or one of a node that was not asked, changes nothing. But a node
+    /// that was not asked because the round was lost before may still say that it could not have been: that counts where
+    /// it matters why the round was lost.
+    pub fn handle_reply(&mut self, node: NodeId, reply: Result<Reply, Failure>, now: Timestamp) {
+        let Some(before) = self.votes.get(node) else { return };
+        let could_not_be_asked = matches!(reply, Err(Failure { sent: false, .. }));
+        if !(before.is_open() || before == Vote::NotAsked && could_not_be_asked) {
+            return;
+        }
+        if could_not_be_asked {
+            // The command may still be waiting to be handed out, and must not be any more.
+            self.commands.retain(|(other, _)| *other != node);
+        }
+        // The release that was sent at the verdict ran behind the acquire, if that was on the same connection, and sent
+        // in one piece. Whatever shows afterwards that the key may stand there is undone again.
+        let is_confirm = before == Vote::Confirming;
+        let reply = if is_confirm { reply } else { self.handle_answer(node, reply) };
+        let vote = match (before, reply) {
+            (Vote::Confirming, Ok(Reply::Granted(_))) => Vote::Confirmed,
+            (Vote::Confirming, Ok(Reply::Denied(_))) => Vote::Outvoted,
+            // It has granted, so that the key stands there whatever became of the confirm.
+            (Vote::Confirming, Err(failure)) => Vote::Failed(Failure { sent: true, ..failure }),
+            (_, Ok(Reply::Granted(granted))) => Vote::Granted(granted.token),
+            (_, Ok(Reply::Denied(denial))) => Vote::Denied(denial.remaining),
+            (_, Err(failure)) => Vote::Failed(failure),
+        };
+        self.votes.set(node, vote);
+        if self.verdict == Verdict::Pending {
+            self.settle(now);
+        }
+    }
+
+    /// The time for one command to one node has passed: every node that has not replied has failed.
+    pub fn handle_timeout(&mut self, now: Timestamp) {
+        for index in 0..self.quorum.nodes() {
+            self.handle_reply(NodeId::new(index), Err(Failure::TIMED_OUT), now);
+        }
+    }
+
+    /// The caller went away: a round that was open is lost, whatever the nodes will say.
+    pub fn handle_abandoned(&mut self) {
+        if self.verdict == Verdict::Pending {
+            self.lose(RoundLoss::Abandoned);
+        }
+    }
+
+    /// How the count stands.
+    pub const fn verdict(&self) -> Verdict {
+        self.verdict
+    }
+
+    /// Why the round was lost; `None` while it is not.
+    pub const fn loss(&self) -> Option<RoundLoss> {
+        self.loss
+    }
+
+    /// The point up to which a win may be relied on. It is set when the round begins.
+    pub const fn deadline(&self) -> Timestamp {
+        self.deadline
+    }
+
+    /// The fencing tokens of a round that was won with a hint: so many as were asked for, up to the counter that a
+    /// quorum has agreed on. A round that was not won has none that may be used.
+    pub fn tokens(&self) -> Option<TokenRange> {
+        let agreed = self.token.filter(|_| self.verdict == Verdict::Won)?;
+        Some(TokenRange::ending_at(agreed, self.spec.count))
+    }
+
+    /// The first of them, which is that of the first lease.
+    pub fn token(&self) -> Option<FencingToken> {
+        self.tokens().map(|tokens| tokens.first())
+    }
+
+    /// The nodes that granted with a counter which no clock explains, so that their votes do not count.
+    pub fn implausible(&self) -> impl Iterator<Item = NodeId> + '_ {
+        let is_implausible = |(_, vote): &(NodeId, Vote)| *vote == Vote::Implausible;
+        self.votes.iter().filter(is_implausible).map(|(node, _)| node)
+    }
+
+    /// What the round asked for; once a slot is won, that slot.
+    pub const fn spec(&self) -> &RoundSpec {
+        &self.spec
+    }
+
+    /// The number of nodes that granted so far.
+    pub fn granted(&self) -> usize {
+        self.votes.granted()
+    }
+
+    /// The nodes on which the key may stand with this round's owner, now or later; none once the footprint has been
+    /// handed over.
+    pub fn may_stand(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.footprint.iter().flat_map(Footprint::may_stand)
+    }
+
+    /// Whether a quorum might have answered, and was too slow for it: the nodes may have too much to do.
+    pub fn is_overrun(&self) -> bool {
+        let answered =
+            self.votes.granted() + self.votes.count(|vote| matches!(vote, Vote::Denied(_)));
+        let slow = self.votes.failed_by(Cause::Slow);
+        answered < self.quorum.needed() && answered + slow >= self.quorum.needed()
+    }
+
+    /// Whether the nodes whose state has changed since they were looked at would have made the difference: they are
+    /// well, and may vote in the next round.
+    pub fn is_outdated(&self) -> bool {
+        let outdated = self.votes.failed_by(Cause::Outdated);
+        let others = self.votes.failed() - outdated;
+        let denied = self.votes.count(|vote| matches!(vote, Vote::Denied(_)));
+        outdated > 0 && denied + others <= self.quorum.spare()
+    }
+
+    /// Whether the nodes in quarantine, or whose state has changed, would have made the difference.
+    pub fn is_quarantined(&self) -> bool {
+        let pass = self.votes.quarantines().count() + self.votes.failed_by(Cause::Outdated);
+        self.votes.failed() - pass <= self.quorum.spare()
+    }
+
+    /// Where nodes in quarantine would have made the difference: when enough of them will be out of it for a quorum to
+    /// vote. `None` where it takes more than that, or less: nodes whose state has changed, alone, may vote in the next
+    /// round.
+    pub fn quorum_after(&self) -> Option<Duration> {
+        let mut remaining: Vec<Duration> = self.votes.quarantines().collect();
+        remaining.sort_unstable();
+        // All but `spare` of the nodes that failed must vote again. Those whose state has changed do so at once, and then
+        // the quarantines end, the soonest first. The index of the last of them is one less.
+        let must_vote = self.votes.failed().checked_sub(self.quorum.spare())?;
+        let must_end = must_vote.checked_sub(self.votes.failed_by(Cause::Outdated))?;
+        remaining.get(must_end.checked_sub(1)?).copied()
+    }
+
+    /// When enough of the keys that stood in the way will have expired; `None` where that is not known.
+    pub fn free_after(&self) -> Option<Duration> {
+        let mut remaining: Vec<Option<Duration>> = self
+            .votes
+            .iter()
+            .filter_map(|(_, vote)| match vote {
+                Vote::Denied(remaining) => Some(remaining),
+                _ => None,
+            })
+            .collect();
+        // A key without a ttl never expires: it sorts last.
+        remaining.sort_by_key(|remaining| remaining.unwrap_or(Duration::MAX));
+        // All but `spare` of the nodes in the way must give way, and only by keys that expire: that many of them, the
+        // soonest ones. The index of the last is one less.
+        let in_the_way = self.votes.failed().saturating_add(remaining.len());
+        let must_expire = in_the_way.checked_sub(self.quorum.spare())?.checked_sub(1)?;
+        remaining.get(must_expire).copied().flatten()
+    }
+
+    fn ask(&mut self, node: NodeId) {
+        let RoundSpec { target, owner, hint, count, first, note, .. } = &self.spec;
+        let acquire = Command::Acquire {
+            target: target.clone(),
+            owner: *owner,
+            ttl: self.spec.key_life(),
+            hint: *hint,
+            count: *count,
+            first: *first,
+            mark: self.spec.mark(node),
+            note: note.clone(),
+            stand: self.spec.stand,
+        };
+        self.votes.set(node, Vote::Waiting);
+        self.commands.push_back((node, acquire));
+        if let Some(footprint) = &mut self.footprint {
+            footprint.handle_acquire_sent(node);
+        }
+    }
+
+    /// Counts the votes and settles the verdict if they allow it.
+    fn settle(&mut self, now: Timestamp) {
+        // Grants first, then votes: with a token a grant counts only once the node's counter is that token.
+        if self.granted() >= self.quorum.needed() {
+            self.agree();
+        }
+        let votes = match self.token {
+            Some(token) => self.votes.for_token(Some(token)),
+            // Where a token is wanted, nothing is won before there is one.
+            None if self.spec.hint.is_some() => 0,
+            None => self.votes.granted(),
+        };
+        match self.quorum.verdict(votes, self.votes.against()) {
+            Verdict::Pending => {}
+            // Judged by the time of the winning reply, which may have waited long in a socket.
+            Verdict::Won if !self.enough_left(now) => self.lose(RoundLoss::TooLate),
+            Verdict::Won => {
+                self.verdict = Verdict::Won;
+                self.spec.target = self.counted();
+                self.part();
+            }
+            Verdict::Lost if self.votes.failed() > self.quorum.spare() => {
+                self.lose(RoundLoss::NoQuorum);
+            }
+            Verdict::Lost => self.lose(RoundLoss::Contended),
+        }
+    }
+
+    /// Chooses the token at the first quorum of grants, and asks the nodes that are behind it to confirm.
+    ///
+    /// A confirm is only sent to a node whose grant was heard: one that is counted where the reply was lost
+    /// is how two holders got one token.
+    fn agree(&mut self) {
+        if let Some(hint) = self.spec.hint.filter(|_| self.token.is_none()) {
+            self.votes.outvote_implausible(hint);
+            if self.votes.plausible() < self.quorum.needed() {
+                return;
+            }
+        }
+        let Some(token) = self.token.or_else(|| self.votes.largest()) else {
+            if self.spec.hint.is_some() {
+                // Nodes that count nothing cannot vote for a token.
+                self.votes.outvote_uncounted();
+            }
+            return;
+        };
+        self.token = Some(token);
+        let grants: Vec<(NodeId, Option<FencingToken>)> = self
+            .votes
+            .iter()
+            .filter_map(|(node, vote)| match vote {
+                Vote::Granted(fence) => Some((node, fence)),
+                _ => None,
+            })
+            .collect();
+        for (node, fence) in grants {
+            match fence {
+                Some(fence) if fence == token => {}
+                Some(fence) if fence < token => {
+                    let (owner, mark) = (self.spec.owner, self.spec.mark(node));
+                    let target = self.counted();
+                    self.votes.set(node, Vote::Confirming);
+                    let confirm = Command::Confirm { target, owner, token, mark };
+                    self.commands.push_back((node, confirm));
+                }
+                // Above the token, or without a counter: a confirm could only be refused; and a reader may not see what
+                // was written after its token.
+                Some(_) | None => self.votes.set(node, Vote::Outvoted),
+            }
+        }
+    }
+
+    /// > "and the total time elapsed to acquire the lock is less than lock validity time, the lock is
+    /// > considered to be acquired" (the Redis page)
+    fn enough_left(&self, now: Timestamp) -> bool {
+        let left = validity::left(self.deadline, now);
+        left > Duration::ZERO && left >= self.spec.min_validity
+    }
+
+    fn lose(&mut self, loss: RoundLoss) {
+        self.verdict = Verdict::Lost;
+        self.loss = Some(loss);
+        let Some(footprint) = &mut self.footprint else { return };
+        // A command that has not been handed out is taken back. An acquire then needs no undoing; a confirm
+        // leaves the grant that it would have confirmed.
+        for (node, command) in core::mem::take(&mut self.commands) {
+            if let Command::Acquire { .. } = command {
+                self.votes.set(node, Vote::NotAsked);
+                footprint.handle_acquire_withdrawn(node);
+            } else {
+                self.votes.set(node, Vote::Outvoted);
+            }
+        }
+        footprint.handle_lost();
+    }
+}

@@ -1,0 +1,237 @@
+//! The target: what one lease covers on the nodes, and whether it shares it. A plain lease covers one resource by itself.
+//!
+//! It decides what a set of resources is: which of them, each once, in an order that does not depend on who asked. A
+//! target of one resource must need no memory beside that resource.
+
+use alloc::{boxed::Box, sync::Arc, vec::Vec};
+use core::{fmt, slice};
+
+use super::{
+    resource::Resource,
+    slots::{Slot, Slots},
+};
+
+/// What a lease covers on the nodes: whatever is acquired, extended and released together, under one owner.
+///
+/// A clone is cheap.
+///
+/// ```
+/// use quorlock_core::{Resource, ResourceSet, Target};
+///
+/// let one = Target::from(Resource::new("a")?);
+/// assert_eq!(one.resources(), [Resource::new("a")?]);
+/// let names = ["b", "a", "b"].map(Resource::new);
+/// let set = ResourceSet::new(names.into_iter().collect::<Result<Vec<_>, _>>()?)?;
+/// assert_eq!(Target::from(set).resource(), &Resource::new("a")?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub enum Target {
+    /// One resource.
+    One(Resource),
+    /// Several at once: all of them, or none.
+    Set(ResourceSet),
+    /// One resource, together with other readers: `reading` says what that means on a node.
+    Shared(Resource),
+    /// One resource that its owner had by itself, and shares with readers since. Where a node still has it as a key of that
+    /// owner, an extension makes it an entry of that owner, and a release deletes it; for the rest it is as `Shared`.
+    Lowered(Resource),
+    /// One slot of a semaphore, which is held as any resource is.
+    Slot(Slot),
+    /// Whichever slot of a semaphore is free. It is asked for, and never held; a release of it is one of all the slots that
+    /// may have been taken.
+    AnyOf(Slots),
+}
+
+impl Target {
+    /// Its resource; of several, the first in byte order; of any slot, that in whose line one waits for it.
+    pub fn resource(&self) -> &Resource {
+        match self {
+            Self::One(resource) | Self::Shared(resource) | Self::Lowered(resource) => resource,
+            Self::Set(set) => set.first(),
+            Self::Slot(slot) => slot.resource(),
+            Self::AnyOf(slots) => slots.line(),
+        }
+    }
+
+    /// All of its resources, in byte order; slots by their numbers.
+    pub fn resources(&self) -> &[Resource] {
+        match self {
+            Self::One(resource) | Self::Shared(resource) | Self::Lowered(resource) => {
+                slice::from_ref(resource)
+            }
+            Self::Set(set) => set.as_slice(),
+            Self::Slot(slot) => slice::from_ref(slot.resource()),
+            Self::AnyOf(slots) => slots.all(),
+        }
+    }
+
+    /// In whose lines those stand who wait for it.
+    pub fn lines(&self) -> &[Resource] {
+        match self {
+            Self::One(_) | Self::Set(_) | Self::Shared(_) | Self::Lowered(_) => self.resources(),
+            Self::Slot(slot) => slice::from_ref(slot.line()),
+            Self::AnyOf(slots) => slice::from_ref(slots.line()),
+        }
+    }
+
+    /// How many they are.
+    #[allow(clippy::len_without_is_empty, reason = "there is always one")]
+    pub fn len(&self) -> usize {
+        self.resources().len()
+    }
+
+    /// Whether it covers this one.
+    pub fn covers(&self, resource: &Resource) -> bool {
+        match self {
+            Self::One(one) | Self::Shared(one) | Self::Lowered(one) => one == resource,
+            Self::Set(set) => set.as_slice().binary_search(resource).is_ok(),
+            Self::Slot(_) | Self::AnyOf(_) => self.resources().contains(resource),
+        }
+    }
+
+    /// Whether it is any slot of a semaphore.
+    pub const fn is_any(&self) -> bool {
+        matches!(self, Self::AnyOf(_))
+    }
+
+    /// Whether it is several resources at once.
+    pub const fn is_set(&self) -> bool {
+        matches!(self, Self::Set(_))
+    }
+
+    /// Whether it is held together with other readers.
+    pub const fn is_shared(&self) -> bool {
+        matches!(self, Self::Shared(_) | Self::Lowered(_))
+    }
+
+    /// Whether it is held together with other readers by one who had it alone.
+    pub const fn is_lowered(&self) -> bool {
+        matches!(self, Self::Lowered(_))
+    }
+}
+
+impl From<Resource> for Target {
+    fn from(resource: Resource) -> Self {
+        Self::One(resource)
+    }
+}
+
+impl From<Slots> for Target {
+    fn from(slots: Slots) -> Self {
+        Self::AnyOf(slots)
+    }
+}
+
+impl From<ResourceSet> for Target {
+    /// A set of one resource is that resource.
+    fn from(set: ResourceSet) -> Self {
+        match set.as_slice() {
+            [one] => Self::One(one.clone()),
+            _ => Self::Set(set),
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Self::AnyOf(slots) = self {
+            return slots.fmt(f);
+        }
+        for (index, resource) in self.resources().iter().enumerate() {
+            let before = if index == 0 { "" } else { ", " };
+            write!(f, "{before}{resource}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Several resources, each once, in byte order: at least one, at most [`ResourceSet::MOST`].
+///
+/// ```
+/// use quorlock_core::{Resource, ResourceSet, ResourceSetError};
+///
+/// assert_eq!(ResourceSet::new([]), Err(ResourceSetError::Empty));
+/// let many = (0..33).map(|number| Resource::new(number.to_string()));
+/// let many = ResourceSet::new(many.collect::<Result<Vec<_>, _>>()?);
+/// assert_eq!(many, Err(ResourceSetError::TooMany { resources: 33 }));
+/// # Ok::<(), quorlock_core::ResourceError>(())
+/// ```
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct ResourceSet(Arc<Sorted>);
+
+/// Behind one thin pointer, so that a target is no larger than the name of one resource.
+#[derive(Debug, Eq, Hash, PartialEq)]
+struct Sorted {
+    first: Resource,
+    all: Box<[Resource]>,
+}
+
+impl ResourceSet {
+    /// The most resources of a set. A node sets all of their keys in one step, and answers nobody meanwhile.
+    pub const MOST: usize = 32;
+
+    /// Sorts them, and leaves out what is there twice.
+    ///
+    /// # Errors
+    ///
+    /// [`ResourceSetError::Empty`] for none at all, [`ResourceSetError::TooMany`] above [`ResourceSet::MOST`].
+    pub fn new(resources: impl IntoIterator<Item = Resource>) -> Result<Self, ResourceSetError> {
+        let mut all: Vec<Resource> = resources.into_iter().collect();
+        all.sort_unstable();
+        all.dedup();
+        let Some(first) = all.first().cloned() else { return Err(ResourceSetError::Empty) };
+        if all.len() > Self::MOST {
+            return Err(ResourceSetError::TooMany { resources: all.len() });
+        }
+        Ok(Self(Arc::new(Sorted { first, all: all.into_boxed_slice() })))
+    }
+
+    /// All of them, in byte order.
+    pub fn as_slice(&self) -> &[Resource] {
+        &self.0.all
+    }
+
+    /// The first in byte order.
+    pub fn first(&self) -> &Resource {
+        &self.0.first
+    }
+}
+
+/// Why resources cannot be a [`ResourceSet`]. Nothing has been sent.
+#[derive(Clone, Copy, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum ResourceSetError {
+    /// There is none, which is nearly always a list that was never filled. Nothing is left on the nodes. Name what you
+    /// want to lock.
+    Empty,
+    /// There are more than [`ResourceSet::MOST`]. Nothing is left on the nodes. Lock one resource that stands for all of
+    /// them instead.
+    TooMany {
+        /// How many there are, each counted once.
+        resources: usize,
+    },
+}
+
+debug_is_text! { enum ResourceSetError {
+    Empty,
+    TooMany { resources },
+} }
+
+impl fmt::Display for ResourceSetError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => write!(f, "there is no resource, see whether a list was never filled"),
+            Self::TooMany { resources } => write!(
+                f,
+                "there are {resources} resources, of at most {}, lock one that stands for all of them",
+                ResourceSet::MOST
+            ),
+        }
+    }
+}
+
+impl core::error::Error for ResourceSetError {}
+
+// A plain lease must not become dearer: a word says what it is, and nothing is allocated.
+const _: () = assert!(size_of::<Target>() <= size_of::<Resource>() + size_of::<usize>());

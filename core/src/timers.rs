@@ -1,0 +1,175 @@
+//! Who is due when: one entry for each lease that is held, in the order of time.
+//!
+//! It decides what is taken out together, and whether whoever sees to the entries has to be woken. It looks at no clock
+//! and calls nobody: what has to be done comes out as a [`Wakeup`].
+
+use alloc::{collections::BTreeMap, vec::Vec};
+use core::time::Duration;
+
+use super::time::Timestamp;
+
+/// The most keys that share one command: leases, unless one has several.
+const BATCH: usize = 128;
+
+/// What is due this soon after something that is due now is seen to with it.
+pub(super) const TOGETHER: Duration = Duration::from_millis(2);
+
+/// Somebody looks at the clock at least this often while a lease is held: timers stand still while the
+/// machine is suspended, and afterwards a loss must be told soon.
+const LONGEST_SLEEP: Duration = Duration::from_millis(500);
+
+/// The place of an entry.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct TimerKey {
+    at: Timestamp,
+    /// Tells entries for the same time apart.
+    number: u64,
+}
+
+impl TimerKey {
+    /// When it is due.
+    pub const fn at(self) -> Timestamp {
+        self.at
+    }
+}
+
+/// What a new entry asks for.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[must_use]
+pub enum Wakeup {
+    /// Nothing: the entries are being looked at, or there is nothing to look at.
+    Silent,
+    /// Nothing, unless the clock shows this time already: from then on the entry is due sooner than the whole sleep takes
+    /// in which whoever sees to the entries is. Before that they are looked at early enough, though the clock had jumped
+    /// by any time since the sleep began: its timer has not, and ends within the whole of it.
+    WakeFrom(Timestamp),
+    /// Whoever sees to the entries sleeps for too long, and has to be woken.
+    Wake,
+    /// Nobody sees to the entries. Whoever was told this has to start a task that does.
+    Start,
+}
+
+/// Entries by time. A key may be cancelled or replaced until it has been taken out.
+#[derive(Clone, Debug)]
+pub struct TimerQueue<T> {
+    by_time: BTreeMap<TimerKey, Entry<T>>,
+    numbers: u64,
+    /// Whether somebody sees to the entries.
+    attended: bool,
+    /// When they are looked at next; the origin while they are.
+    next_look: Timestamp,
+    /// How long after the last look that is.
+    rest: Duration,
+}
+
+#[derive(Clone, Debug)]
+struct Entry<T> {
+    item: T,
+    /// How much before its time it may be taken out together with another one.
+    slack: Duration,
+}
+
+impl<T> Default for TimerQueue<T> {
+    fn default() -> Self {
+        let (next_look, rest) = (Timestamp::ORIGIN, Duration::ZERO);
+        Self { by_time: BTreeMap::new(), numbers: 0, attended: false, next_look, rest }
+    }
+}
+
+impl<T> TimerQueue<T> {
+    /// Adds an entry that is due at `at`, and may be taken along up to `slack` before that, in place of the entry `old`.
+    pub fn schedule(
+        &mut self,
+        old: Option<TimerKey>,
+        at: Timestamp,
+        slack: Duration,
+        item: T,
+    ) -> (TimerKey, Wakeup) {
+        if let Some(old) = old {
+            self.by_time.remove(&old);
+        }
+        self.numbers = self.numbers.wrapping_add(1);
+        let key = TimerKey { at, number: self.numbers };
+        self.by_time.insert(key, Entry { item, slack });
+        let wakeup = if !core::mem::replace(&mut self.attended, true) {
+            self.next_look = Timestamp::ORIGIN;
+            Wakeup::Start
+        } else if at < self.next_look {
+            // One wake-up is enough, however many entries come before somebody looks.
+            self.next_look = Timestamp::ORIGIN;
+            Wakeup::Wake
+        } else if self.next_look == Timestamp::ORIGIN {
+            Wakeup::Silent
+        } else {
+            Wakeup::WakeFrom(Timestamp::from_origin(at.since_origin().saturating_sub(self.rest)))
+        };
+        (key, wakeup)
+    }
+
+    /// Takes an entry out that is not wanted any more. That is no reason to wake anybody.
+    pub fn cancel(&mut self, key: TimerKey) -> Option<T> {
+        self.by_time.remove(&key).map(|entry| entry.item)
+    }
+
+    /// Takes out what is due at `now` or within 2 ms, and with it what may be taken along, up to one batch of 128.
+    pub fn take_due(&mut self, now: Timestamp) -> Vec<(TimerKey, T)> {
+        self.next_look = Timestamp::ORIGIN;
+        let limit = now.saturating_add(TOGETHER);
+        let (mut due, mut reach) = (Vec::new(), Duration::ZERO);
+        while let Some(first) = self.by_time.first_entry()
+            && first.key().at <= limit
+        {
+            let (key, entry) = first.remove_entry();
+            reach = reach.max(entry.slack);
+            due.push((key, entry.item));
+        }
+        // Not due yet: each may come along only if its own slack reaches from now to its time.
+        let along: Vec<TimerKey> = self
+            .by_time
+            .range(..=TimerKey { at: now.saturating_add(reach), number: u64::MAX })
+            // Enough to fill the batch in the usual case, and few enough to be looked at each time.
+            .take(BATCH)
+            .filter(|(key, entry)| key.at <= now.saturating_add(entry.slack))
+            .map(|(key, _)| *key)
+            .take(BATCH.saturating_sub(due.len()))
+            .collect();
+        for key in along {
+            due.extend(self.by_time.remove(&key).map(|entry| (key, entry.item)));
+        }
+        due
+    }
+
+    /// When to look again; `None` when there is nothing left, and so nobody sees to the entries any more.
+    pub fn next_look(&mut self, now: Timestamp) -> Option<Timestamp> {
+        let first = self.by_time.first_key_value().map(|(key, _)| key.at);
+        // Decided together with the look at the entries, so that the next one added starts a task again.
+        self.attended = first.is_some();
+        self.next_look = first?.min(now.saturating_add(LONGEST_SLEEP));
+        self.rest = self.next_look.saturating_since(now);
+        Some(self.next_look)
+    }
+
+    /// Whoever saw to the entries has ended with the work undone: the next entry starts somebody else.
+    pub const fn abandon(&mut self) {
+        self.attended = false;
+    }
+
+    /// The number of entries.
+    pub fn len(&self) -> usize {
+        self.by_time.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.by_time.is_empty()
+    }
+
+    /// The most entries that are taken along with others, and so the most keys that share one command.
+    pub const fn batch() -> usize {
+        BATCH
+    }
+}
+
+#[cfg(test)]
+#[path = "timers_test.rs"]
+mod tests;

@@ -1,0 +1,245 @@
+//! What one who waits has seen of each node: what it has answered in the last round, and what it has told since.
+//!
+//! It counts, and decides nothing by the time.
+
+use alloc::{boxed::Box, vec, vec::Vec};
+use core::cmp::Reverse;
+
+use crate::{
+    command::{Denial, NodeId},
+    line::{ClientId, LineHint},
+    round::Quorum,
+    time::Timestamp,
+};
+
+/// What a node has answered in a round, as far as a line is concerned.
+#[derive(Clone, Copy, Debug)]
+pub enum LineAnswer<'a> {
+    /// It has granted. The client has no place in its line any more.
+    Granted,
+    /// It has denied.
+    Denied(&'a Denial),
+    /// It has given no answer, and wakes nobody.
+    Failed,
+}
+
+/// What is known of one node.
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
+struct NodeView {
+    /// Whether it has a line, once it has shown that.
+    has_line: Option<bool>,
+    /// What it has told since the last round began.
+    hint: Option<LineHint>,
+    answer: Answer,
+}
+
+/// What a node has answered in the last round.
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
+enum Answer {
+    #[default]
+    None,
+    Granted,
+    /// The key is free, and this one is the first.
+    Behind(ClientId),
+    Held {
+        holder: Option<Box<[u8]>>,
+        /// When the key ends.
+        until: Option<Timestamp>,
+    },
+    Failed,
+}
+
+impl Answer {
+    const fn is_free(&self) -> bool {
+        matches!(self, Self::Granted | Self::Behind(_))
+    }
+}
+
+/// All nodes, as one client sees them.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub(super) struct Views {
+    client: ClientId,
+    quorum: Quorum,
+    nodes: Vec<NodeView>,
+    /// Nobody waits with the other place that the client has in the lines.
+    is_left_behind: bool,
+}
+
+impl Views {
+    pub(super) fn new(client: ClientId, quorum: Quorum) -> Self {
+        let nodes = vec![NodeView::default(); quorum.nodes()];
+        Self { client, quorum, nodes, is_left_behind: false }
+    }
+
+    pub(super) const fn quorum(&self) -> Quorum {
+        self.quorum
+    }
+
+    pub(super) const fn handle_other_place(&mut self, is_left_behind: bool) {
+        self.is_left_behind = is_left_behind;
+    }
+
+    /// What was said and told before is over.
+    pub(super) fn begin_round(&mut self) {
+        for node in &mut self.nodes {
+            node.hint = None;
+            node.answer = Answer::None;
+        }
+    }
+
+    pub(super) fn note(&mut self, node: NodeId, answer: LineAnswer<'_>, now: Timestamp) {
+        let Some(view) = self.nodes.get_mut(node.index()) else { return };
+        view.answer = match answer {
+            LineAnswer::Granted => Answer::Granted,
+            LineAnswer::Failed => Answer::Failed,
+            LineAnswer::Denied(denial) => {
+                view.has_line = Some(denial.at.is_some());
+                let is_in_the_way = |head| head != self.client || self.is_left_behind;
+                match denial.behind.filter(|head| is_in_the_way(*head)) {
+                    Some(head) => Answer::Behind(head),
+                    None => Answer::Held {
+                        holder: denial.holder.clone(),
+                        until: denial.remaining.map(|left| now.saturating_add(left)),
+                    },
+                }
+            }
+        };
+    }
+
+    /// A node has told something. False says that it is nothing for one who waits.
+    pub(super) fn tell(&mut self, node: NodeId, hint: LineHint) -> bool {
+        let hint = match hint {
+            LineHint::StandBy { head } if head == self.client => LineHint::Next,
+            hint @ (LineHint::Next | LineHint::StandBy { .. }) => hint,
+            LineHint::Wanted | LineHint::Alone | LineHint::KeepsOut { .. } => return false,
+        };
+        let view = self.nodes.get_mut(node.index());
+        view.map(|view| view.hint = Some(hint)).is_some()
+    }
+
+    /// What a node has told is in doubt.
+    pub(super) fn forget_hint(&mut self, node: NodeId) {
+        if let Some(view) = self.nodes.get_mut(node.index()) {
+            view.hint = None;
+        }
+    }
+
+    /// Whether the client stands in the line of a node, by what that has answered last.
+    pub(super) fn stands_at(&self, node: NodeId) -> bool {
+        let answer = self.nodes.get(node.index()).map(|node| &node.answer);
+        matches!(answer, Some(Answer::Held { .. } | Answer::Behind(_)))
+    }
+
+    /// Whether a quorum has told that the client is the first before a free key.
+    pub(super) fn wake(&self) -> bool {
+        self.told(|hint| hint == LineHint::Next) >= self.quorum.needed()
+    }
+
+    /// Whether any node has told that.
+    pub(super) fn is_next_somewhere(&self) -> bool {
+        self.told(|hint| hint == LineHint::Next) > 0
+    }
+
+    /// Whether a quorum has told that the key is free, so that the client may stand by, and who is the first by most of
+    /// those that name another one.
+    pub(super) fn stand_by(&self) -> Option<Option<ClientId>> {
+        let heads = self.nodes.iter().filter_map(|node| match node.hint {
+            Some(LineHint::StandBy { head }) => Some(head),
+            _ => None,
+        });
+        (self.told(|_| true) >= self.quorum.needed()).then(|| most_named(heads))
+    }
+
+    /// The first before a free key by what most nodes have answered.
+    pub(super) fn first_by_answers(&self) -> Option<ClientId> {
+        let heads = self.nodes.iter().filter_map(|node| match node.answer {
+            Answer::Behind(head) => Some(head),
+            _ => None,
+        });
+        // Where a node says that it is held, it may just have been granted.
+        let is_free = self.count(|answer| matches!(answer, Answer::Held { .. })) == 0
+            || self.count(Answer::is_free) >= self.quorum.needed();
+        most_named(heads).filter(|_| is_free)
+    }
+
+    /// Whether one holder has the key on a quorum, or wherever a node has answered.
+    pub(super) fn are_held(&self) -> bool {
+        let mut holders = self.holders();
+        let Some(one) = holders.next() else { return false };
+        let is_free_nowhere = self.count(Answer::is_free) == 0;
+        self.held_by_one() >= self.quorum.needed() || is_free_nowhere && holders.all(|h| h == one)
+    }
+
+    /// Whether one holder has the key on a quorum, and no node is free: what is under way will be denied as well.
+    pub(super) fn is_in_nobodys_way(&self) -> bool {
+        self.held_by_one() >= self.quorum.needed() && self.count(Answer::is_free) == 0
+    }
+
+    fn holders(&self) -> impl Iterator<Item = &Option<Box<[u8]>>> + Clone {
+        self.nodes.iter().filter_map(|node| match &node.answer {
+            Answer::Held { holder, .. } => Some(holder),
+            _ => None,
+        })
+    }
+
+    /// On how many nodes the one has the key that has it on most.
+    fn held_by_one(&self) -> usize {
+        let holders = self.holders();
+        let most = holders
+            .clone()
+            .map(|holder| holders.clone().filter(|other| *other == holder).count())
+            .max();
+        most.unwrap_or(0)
+    }
+
+    /// When the keys in the way will have ended on a quorum.
+    pub(super) fn free_at(&self, now: Timestamp) -> Option<Timestamp> {
+        let mut ends: Vec<Timestamp> = self
+            .nodes
+            .iter()
+            .filter_map(|node| match node.answer {
+                Answer::Granted | Answer::Behind(_) => Some(now),
+                Answer::Held { until, .. } => until,
+                Answer::None | Answer::Failed => None,
+            })
+            .collect();
+        ends.sort_unstable();
+        let unknown = self.count(|answer| *answer == Answer::None);
+        if ends.len() + unknown < self.quorum.needed() {
+            return None;
+        }
+        // A node that has not answered yet is taken for as late as the last of the others.
+        ends.get(self.quorum.needed().min(ends.len()).checked_sub(1)?).copied()
+    }
+
+    /// Whether a quorum of nodes may tell.
+    pub(super) fn have_lines(&self) -> bool {
+        let tells =
+            |node: &&NodeView| node.has_line != Some(false) && node.answer != Answer::Failed;
+        self.nodes.iter().filter(tells).count() >= self.quorum.needed()
+    }
+
+    fn count(&self, what: impl Fn(&Answer) -> bool) -> usize {
+        self.nodes.iter().filter(|node| what(&node.answer)).count()
+    }
+
+    fn told(&self, what: impl Fn(LineHint) -> bool) -> usize {
+        self.nodes.iter().filter_map(|node| node.hint).filter(|hint| what(*hint)).count()
+    }
+}
+
+/// The client that is named most often; of several the smallest, so that all who see the same name the same.
+fn most_named(clients: impl Iterator<Item = ClientId>) -> Option<ClientId> {
+    let mut clients: Vec<ClientId> = clients.collect();
+    clients.sort_unstable();
+    let runs = clients.chunk_by(|a, b| a == b);
+    let longest = runs.max_by_key(|run| (run.len(), Reverse(run.first().copied())));
+    longest.and_then(|run| run.first().copied())
+}
+
+/// The one in the middle, the lower of two.
+pub(super) fn median(mut numbers: Vec<u64>) -> Option<u64> {
+    numbers.sort_unstable();
+    let middle = numbers.len().checked_sub(1)? / 2;
+    numbers.get(middle).copied()
+}
