@@ -146,7 +146,7 @@ fn an_extension_of_an_entry_that_ends_right_now_is_for_the_time_that_was_asked_f
         node.read(A, SHORT);
         node.extend(&script, &[RESOURCE, READERS], SHORT);
         let left = node.entry_left(A);
-        assert!((5_001..=10_001).contains(&left), "{ends}: {left} ms are left");
+        assert!((5_000..=10_000).contains(&left), "{ends}: {left} ms are left");
     }
 }
 

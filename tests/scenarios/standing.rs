@@ -142,17 +142,28 @@ fn of_several_resources_the_one_that_is_held_on_is_told_and_not_the_one_whose_ti
 }
 
 #[test]
-fn the_key_of_readers_outlives_the_last_entry_by_a_millisecond_behind_a_release() {
+fn the_key_of_readers_ends_with_the_last_entry_behind_a_release() {
     let (keys, ms) = ([RESOURCE, "quorlock:readers:r"], NOW / 1_000);
-    for (left, lives) in [(60_000, 10_001), (10_002, 10_001), (10_001, 10_001), (9_000, 9_000)] {
+    for (last, left, lives) in [
+        (10_000, 60_000, 10_000),
+        (10_000, 10_001, 10_000),
+        (10_000, 10_000, 10_000),
+        (10_000, 9_000, 9_000),
+        // It ends in this millisecond, and is not over.
+        (0, 60_000, 1),
+    ] {
         let (node, _clock) = with_standing_clock();
         node.server.set(RESOURCE, "shared by readers, see quorlock.", Some(left));
-        for (owner, ttl) in [(A, 20_000), (B, 10_000)] {
+        for (owner, ttl) in [(A, 20_000), (B, last)] {
             node.server.run(&["ZADD", keys[1], &(ms + ttl).to_string(), owner]);
         }
         let release = [&["EVAL", RELEASE_READ, "2"], &keys[..], &[A]].concat();
         assert_eq!(node.server.run(&release), Value::Int(1));
-        assert_eq!(node.server.pttl(RESOURCE), lives, "it had {left} ms");
+        assert_eq!(
+            node.server.pttl(RESOURCE),
+            lives,
+            "it had {left} ms, and the last entry {last}"
+        );
     }
 }
 

@@ -30,7 +30,7 @@ local function put(resource, readers, owner, ttl, is_shared)
   elseif left == -1 then
     -- Without an end it covers whatever stands there: it ends as the longest lease may, where that is known.
     local most = tonumber(redis.call('HGET', NODE, 'max_ttl'))
-    left = most or ttl
+    left = math.max(most or 0, ttl)
     if most then redis.call('PEXPIRE', resource, left) end
   elseif left < ttl then
     left = ttl
