@@ -96,7 +96,9 @@ fn errors(source: &str) -> Vec<(&str, bool)> {
 #[test]
 fn no_error_has_another_debug_than_its_text() {
     let mut sources = Vec::new();
-    files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut sources);
+    for folder in ["src", "core/src"] {
+        files(&Path::new(env!("CARGO_MANIFEST_DIR")).join(folder), &mut sources);
+    }
     let found: Vec<_> = sources.iter().flat_map(|source| errors(source)).collect();
     assert!(found.len() > 30, "{found:?}");
     let others: Vec<_> = found.iter().filter(|(_, is_text)| !is_text).collect();

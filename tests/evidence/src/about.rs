@@ -10,9 +10,9 @@ use serde_json::{Map, Value, json};
 /// What the figures of a part are about; those of all others are about the whole crate. The worlds of the model are part of
 /// what is exhausted.
 const ABOUT: [(&str, &[&str]); 5] = [
-    ("model", &["src/protocol", "tests/proof/model"]),
-    ("planted", &["src/protocol", "tests/proof/model", "tests/proof/planted"]),
-    ("mutants", &["src/protocol"]),
+    ("model", &["core/src", "tests/proof/model"]),
+    ("planted", &["core/src", "tests/proof/model", "tests/proof/planted"]),
+    ("mutants", &["core/src"]),
     ("scripts", &["src/node"]),
     ("sim", &["src", ":(exclude)src/node/redis"]),
 ];

@@ -16,7 +16,7 @@ pub(crate) struct Mutant {
     pub(crate) number: u32,
     /// From the root of the repository.
     pub(crate) file: String,
-    /// Where, and what is done there: `src/protocol/queue.rs:1:2: replace < with <= in …`.
+    /// Where, and what is done there: `core/src/queue.rs:1:2: replace < with <= in …`.
     pub(crate) name: String,
     /// What is replaced, in bytes.
     pub(crate) place: Range<usize>,

@@ -51,7 +51,7 @@ impl Counts {
 
 /// A path as the tables and the reasons have it.
 fn short(file: &str) -> &str {
-    file.strip_prefix("src/protocol/").unwrap_or(file)
+    file.strip_prefix("core/src/").unwrap_or(file)
 }
 
 /// Writes both. False says that the reasons are not those of the survivors.

@@ -19,7 +19,7 @@ pub(crate) struct Part {
 
 /// A crate of its own.
 pub(crate) const CORE: Part = Part {
-    folders: &["src/protocol"],
+    folders: &["core/src"],
     checks: &[&["build", "--lib"]],
     programs: &[&["--lib"], &["--test", "protocol"]],
     is_whole: false,
@@ -31,7 +31,7 @@ pub(crate) const CRATE: Part = Part {
         "src/engine",
         "src/node",
         // It is judged beside the scripts, whose rules it states.
-        "src/protocol/node_store",
+        "core/src/node_store",
         "src/lease",
         "src/reading",
         "src/reentrant",
@@ -137,7 +137,7 @@ pub(crate) const PARTS: [&Part; 4] = [&SCRIPTS, &CRATE, &COMMAND, &CORE];
 pub(crate) fn folder(file: &str) -> &'static str {
     let folders = PARTS.iter().flat_map(|part| part.folders);
     let folder = folders.copied().find(|folder| file.starts_with(folder)).unwrap_or("others");
-    if folder == "src/protocol/node_store" {
+    if folder == "core/src/node_store" {
         "src/node"
     } else if CRATE.folders.contains(&folder) && !["src/engine", "src/node"].contains(&folder) {
         "leases"

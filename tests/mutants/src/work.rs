@@ -1,4 +1,4 @@
-//! Three copies below `target/mutants`. Two are crates of their own that have nothing but `src/protocol` and its tests: `woven`
+//! Three copies below `target/mutants`. Two are crates of their own that have nothing but `core/src` and its tests: `woven`
 //! has all mutants, and `plain` one at a time. `whole` is the repository, with all mutants of what stands around the core.
 
 use std::{
@@ -18,7 +18,7 @@ use super::{
     part::{self, Part},
 };
 
-/// What needs more than `src/protocol`.
+/// What needs more than `core/src`.
 const LEFT_OUT: [&str; 1] = ["mod rates;\n"];
 
 /// Beside the tree of the whole: nothing that is said of a mutant is an error, and no file of the tree is changed for it.
@@ -29,8 +29,14 @@ const SETTINGS: &str =
 const SERVER: &str = "#!/bin/sh\n[ \"$1\" = --version ] && exec redis-server --version\nexec redis-server \"$@\" --logfile \"$REACHED\"\n";
 
 /// What has mutants, and not the tests beside it.
-const CODE: [&str; 4] =
-    ["src", "cli/src", ":(exclude,glob)src/**/*_test.rs", ":(exclude,glob)src/**/*_test/**"];
+const CODE: [&str; 6] = [
+    "src",
+    "core/src",
+    "cli/src",
+    ":(exclude,glob)src/**/*_test.rs",
+    ":(exclude,glob)src/**/*_test/**",
+    ":(exclude,glob)core/src/**/*_test.rs",
+];
 
 /// The copies, and what comes of them.
 #[derive(Debug)]
@@ -84,11 +90,13 @@ impl Work {
             let Ok(mut bytes) = fs::read(self.root.join(file)) else { continue };
             if file == "Cargo.toml" {
                 bytes = String::from_utf8(bytes)?.replace(", \"tests/mutants\"", "").into_bytes();
-            } else if ["src/lib.rs", "cli/src/main.rs"].contains(&file) {
-                let switch = include_str!("switch.rs.txt");
-                let is_lib = file == "src/lib.rs";
-                bytes.extend(if is_lib { switch } else { "\nuse quorlock::mutant;\n" }.bytes());
             }
+            bytes.extend(match file {
+                "core/src/lib.rs" => include_str!("switch.rs.txt").bytes(),
+                "src/lib.rs" => "\npub use quorlock_core::mutant;\n".bytes(),
+                "cli/src/main.rs" => "\nuse quorlock::mutant;\n".bytes(),
+                _ => "".bytes(),
+            });
             put(&self.whole.join(file), &bytes)?;
         }
         put(&self.whole.join(".cargo/config.toml"), SETTINGS.as_bytes())?;
@@ -100,12 +108,12 @@ impl Work {
     fn lay_out_core(&self) -> Result<()> {
         let switch = include_str!("switch.rs.txt");
         for (to, switch) in [(&self.woven, switch), (&self.plain, "")] {
-            for part in ["src", "tests"] {
+            for part in ["core/src", "tests"] {
                 if to.join(part).exists() {
                     fs::remove_dir_all(to.join(part))?;
                 }
             }
-            copy(&self.root.join("src/protocol"), &to.join("src/protocol"))?;
+            copy(&self.root.join("core/src"), &to.join("core/src"))?;
             copy(&self.root.join("tests/proof/protocol"), &to.join("tests/protocol"))?;
             let main = to.join("tests/protocol/main.rs");
             let mut text = fs::read_to_string(&main)?;
@@ -115,8 +123,9 @@ impl Work {
             fs::write(&main, text)?;
             fs::write(to.join("Cargo.toml"), include_str!("crate.toml"))?;
             fs::copy(self.root.join("Cargo.lock"), to.join("Cargo.lock"))?;
-            let lib = "#![allow(warnings, clippy::all)]\nextern crate alloc;\npub mod protocol;\n";
-            fs::write(to.join("src/lib.rs"), format!("{lib}{switch}"))?;
+            let lib = to.join("core/src/lib.rs");
+            let text = fs::read_to_string(&lib)?;
+            fs::write(&lib, format!("#![allow(warnings, clippy::all)]\n{text}{switch}"))?;
         }
         Ok(())
     }

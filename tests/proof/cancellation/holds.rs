@@ -35,7 +35,7 @@ fn acquire(fixture: &Fixture) -> Lease {
 }
 
 /// The keys of a quorum stand until the time is up, and none does afterwards, long before the ttl.
-fn stands_and_goes(fixture: &Fixture, since: quorlock::protocol::Timestamp, what: &str) {
+fn stands_and_goes(fixture: &Fixture, since: quorlock_core::Timestamp, what: &str) {
     let until = since.saturating_add(HOLD);
     while fixture.runtime.now() < until {
         let standing = fixture.nodes.iter().filter(|node| !node.our_keys().is_empty()).count();

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use quorlock::protocol::Backoff;
-use quorlock::protocol::{
+use quorlock_core::Backoff;
+use quorlock_core::{
     Acquisition, ClientId, Denial, LineAnswer, LostRound, Mark, Next, NodeId, Owner, Patience,
     Quorum, Resource, Round, RoundLoss, RoundSpec, RttEstimator, Stand, Timestamp, Traffic,
     WaitPolicy, WaitSettings, Waiter,

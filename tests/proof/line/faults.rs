@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quorlock::protocol::NodeId;
+use quorlock_core::NodeId;
 use rand::{Rng, seq::IteratorRandom};
 
 use super::{
@@ -154,7 +154,7 @@ impl World {
             .map(|asked| asked.round.spec().owner)
             .collect();
         for owner in failed {
-            let reply = Err(quorlock::protocol::Failure::TIMED_OUT);
+            let reply = Err(quorlock_core::Failure::TIMED_OUT);
             self.agenda.put(now, Event::Answered { who, node, life, owner, reply });
         }
         if let Some(waiter) = &mut self.clients[who].waiter {

@@ -1,6 +1,6 @@
 //! Messages: what a client sends, what comes of it at a node, and what that tells others.
 
-use quorlock::protocol::{ClientId, Command, Failure, LineHint, NodeId, Owner, Resource};
+use quorlock_core::{ClientId, Command, Failure, LineHint, NodeId, Owner, Resource};
 use rand::{Rng, seq::IteratorRandom};
 
 use super::{

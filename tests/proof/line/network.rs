@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use quorlock::protocol::{Command, Failure, LineHint, Owner, Reply};
+use quorlock_core::{Command, Failure, LineHint, Owner, Reply};
 use rand::{Rng, rngs::StdRng};
 
 /// The place of a client in the world.

@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use quorlock::protocol::{
+use quorlock_core::{
     ClientId, Command, Denial, LineHint, NodeKey, NodeLine, NodeNews, NodeStore, Reply, Resource,
     Stand, Timestamp,
 };

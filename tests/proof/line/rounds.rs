@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quorlock::protocol::{
+use quorlock_core::{
     Command, Failure, NodeId, Owner, Reply, Resource, Round, Stand, Verdict, WaitPolicy,
 };
 use rand::{Rng, RngCore};
@@ -48,8 +48,7 @@ impl World {
         if let (Bug::OwnClocks, Some(ticket)) = (bug, &mut stand.ticket) {
             let own = now.as_micros() as i128 + client.own_clock + 10_000_000;
             let since = client.wants_since.as_micros() as i128;
-            *ticket =
-                quorlock::protocol::Ticket::new((own - (now.as_micros() as i128 - since)) as u64);
+            *ticket = quorlock_core::Ticket::new((own - (now.as_micros() as i128 - since)) as u64);
         }
         self.figures.awakened += u64::from(waiter.is_awakened());
         // Whoever does not stand there says no more than it must, as one that knows of no line.

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use quorlock::protocol::ClientId;
+use quorlock_core::ClientId;
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use super::{

@@ -14,7 +14,7 @@
     reason = "tests are free to"
 )]
 
-use quorlock::protocol;
+use quorlock_core as protocol;
 
 #[path = "mod.rs"]
 mod model;

@@ -35,8 +35,7 @@ fn copy(root: &Path, from: &Path, to: &Path, woven: &mut usize) {
         let edits: Vec<(&Fault, &Edit)> = edits.filter(|(_, edit)| edit.file == name).collect();
         *woven += edits.len();
         let text = fs::read_to_string(&path).expect("a source file").replace("#![no_std]\n", "");
-        let text =
-            text.replace("crate::", "crate::protocol::").replace("$crate::protocol::", "$crate::");
+        let text = text.replace("crate::", "crate::protocol::").replace("$crate::protocol::", "");
         let mut text = with(&text, &edits).replace("#[cfg(test)]", "#[cfg(any())]");
         if !CONST.contains(&name) {
             text = text.replace("const fn ", "fn ");

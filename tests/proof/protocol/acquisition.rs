@@ -3,7 +3,7 @@
 //! Goal: each invariant is pinned by the smallest case that shows it. Method: a few lost rounds by hand, at the times at
 //! which the decision turns. `acquisition_histories.rs` has the same invariants over random rounds.
 
-use quorlock::protocol::{
+use quorlock_core::{
     Acquisition, Backoff, GiveUp, LostRound, Next, RoundLoss, Traffic, TurnedAway, Verdict,
     WaitPolicy, WaitSettings,
 };

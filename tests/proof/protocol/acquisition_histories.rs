@@ -5,7 +5,7 @@
 //! was made (`acquisition_reference.rs`).
 
 use proptest::{collection::vec, option, prelude::*};
-use quorlock::protocol::{
+use quorlock_core::{
     Acquisition, Backoff, GiveUp, LostRound, Next, RoundLoss, Traffic, TurnedAway, WaitPolicy,
     WaitSettings,
 };

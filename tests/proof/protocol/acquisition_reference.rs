@@ -3,7 +3,7 @@
 //! Goal: an oracle that a change of the machine cannot move along. Method: the decisions of that loop, word for word,
 //! without what it awaited and sent.
 
-use quorlock::protocol::{
+use quorlock_core::{
     Backoff, GiveUp, LostRound, Next, RoundLoss, Traffic, TurnedAway, WaitPolicy, WaitSettings,
 };
 

@@ -9,7 +9,7 @@ mod far;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use quorlock::protocol::{Blame, NodeClock, NodeId};
+use quorlock_core::{Blame, NodeClock, NodeId};
 
 use super::clock_world::{MS, QUARANTINE, SECOND, Stretch, World};
 

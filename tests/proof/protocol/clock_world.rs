@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use quorlock::protocol::{
+use quorlock_core::{
     Admission, AdmissionNews, AdmissionPolicy, Blame, Marker, NodeClock, NodeId, Quorum, Sight,
     Timestamp, Visit, VisitStep, VoteBlock,
 };

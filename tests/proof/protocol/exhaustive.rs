@@ -6,7 +6,7 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use quorlock::protocol::{RoundSpec, Verdict};
+use quorlock_core::{RoundSpec, Verdict};
 
 use super::{
     model::{Answer, Input, Pair},

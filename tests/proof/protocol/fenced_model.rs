@@ -6,7 +6,7 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use quorlock::protocol::{FencingToken, RoundSpec, Verdict};
+use quorlock_core::{FencingToken, RoundSpec, Verdict};
 
 use super::*;
 

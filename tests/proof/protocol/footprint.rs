@@ -5,7 +5,7 @@
 //! explored breadth first for one node, and at random for three. Footprints with a planted flaw must be found out by
 //! the same exploration, each with the shortest way to a key that nobody deletes.
 
-use quorlock::protocol::{Cause, Footprint, ReleaseOrder, UnconfirmedRelease};
+use quorlock_core::{Cause, Footprint, ReleaseOrder, UnconfirmedRelease};
 
 use super::{
     footprint_search::{explore, wander},

@@ -4,7 +4,7 @@
 //! that lasts are executed in order; those on a broken one at any time, or never. What sets the key is refused once it
 //! is too late.
 
-use quorlock::protocol::UnconfirmedRelease;
+use quorlock_core::UnconfirmedRelease;
 
 use super::model::Answer;
 

@@ -10,7 +10,7 @@
 
 use std::collections::HashMap;
 
-use quorlock::protocol::{Footprint, ReleaseOrder, UnconfirmedRelease};
+use quorlock_core::{Footprint, ReleaseOrder, UnconfirmedRelease};
 
 use super::{
     footprint_server::{Call, KEY_TTL, Key, Late, Server, TAKEN_FOR, Way, What},

@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 
-use quorlock::protocol::{
+use quorlock_core::{
     Admission, AdmissionPolicy, FencingToken, Floor, Granted, Join, Marker, Sight, Verdict, Visit,
     VisitStep,
 };

@@ -3,7 +3,7 @@
 //! Goal: no lease begins under a grant that may not hold, with a token that is not its own, or for longer than others may
 //! be kept waiting. Method: one row at the moments at which the decision turns.
 
-use quorlock::protocol::{
+use quorlock_core::{
     Drift, ExtendOutcome, FencingToken, GivenBack, LeaseAction, Lifecycle, LossReason,
     MOST_IN_A_ROW, NotHandedOn, Offer, OthersWait, RenewalPolicy, Row, Stay, TokenRange, Wanted,
     keeps_back, turn_of,

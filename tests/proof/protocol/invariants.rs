@@ -5,7 +5,7 @@
 //! duplicates, nodes that do not exist, timeouts, abandonment, late replies, any minimum validity.
 
 use proptest::prelude::*;
-use quorlock::protocol::{Drift, RoundLoss, RoundSpec, Verdict};
+use quorlock_core::{Drift, RoundLoss, RoundSpec, Verdict};
 
 use super::{
     model::{Answer, Input, Pair},

@@ -3,7 +3,7 @@
 //! Goal: T1 to T7, each by name. Method: answers, hints and times in, the stand of a round and the time of the next
 //! one out. What comes of many such clients and nodes together is in `tests/proof/line`.
 
-use quorlock::protocol::{ClientId, LineAnswer, LineHint, Patience, Stand, Ticket, Waiter};
+use quorlock_core::{ClientId, LineAnswer, LineHint, Patience, Stand, Ticket, Waiter};
 
 use super::*;
 

@@ -3,7 +3,7 @@
 //! Goal: what the scripts of a Redis node do, step by step, where no server is needed. Method: acquires and releases in,
 //! who is first and who is told out. `src/node/alike_test` compares nodes in memory with real servers.
 
-use quorlock::protocol::{ClientId, LineHint, LineNews, NodeLine, ReadAccess, Stand, Ticket};
+use quorlock_core::{ClientId, LineHint, LineNews, NodeLine, ReadAccess, Stand, Ticket};
 
 mod readers;
 mod stuck;

@@ -1,9 +1,7 @@
 //! Whatever nodes answer and tell, at whatever time: one who waits panics at nothing, asks again within a poll, and does
 //! not ask all the time.
 
-use quorlock::protocol::{
-    ClientId, LineAnswer, LineHint, LineNews, NodeLine, Stand, Ticket, Waiter,
-};
+use quorlock_core::{ClientId, LineAnswer, LineHint, LineNews, NodeLine, Stand, Ticket, Waiter};
 use rand::{Rng, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 
 use super::*;

@@ -49,7 +49,7 @@ mod values;
 
 use std::time::Duration;
 
-use quorlock::protocol::{
+use quorlock_core::{
     Command, Denial, Failure, FencingToken, Granted, Mark, NodeId, Owner, Quorum, Reply, Resource,
     Round, RoundSpec, Tally, Timestamp,
 };

@@ -3,7 +3,7 @@
 //! Goal: an oracle that shares no code and no shape with `core/src/round.rs`. Method: it keeps the raw
 //! list of what happened and recounts it from scratch at every step, which is slow and hard to get wrong.
 
-use quorlock::protocol::{Command, NodeId, Quorum, Round, RoundSpec, Verdict};
+use quorlock_core::{Command, NodeId, Quorum, Round, RoundSpec, Verdict};
 
 use super::*;
 

@@ -4,7 +4,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use quorlock::protocol::{Members, ResourceError, ResourceSet, Slots, SlotsError, Target};
+use quorlock_core::{Members, ResourceError, ResourceSet, Slots, SlotsError, Target};
 
 use super::*;
 

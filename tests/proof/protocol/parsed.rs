@@ -4,7 +4,7 @@
 //! values written and altered a little. `PROPTEST_CASES` says how many of each kind.
 
 use proptest::{collection::vec, prelude::*};
-use quorlock::protocol::{
+use quorlock_core::{
     ClientId, FencingToken, Label, LeaderText, Note, Owner, Record, Resource, ResourceError,
     ResourceSet, Slots, Ticket,
 };

@@ -3,7 +3,7 @@
 //! Goal: one that comes late again and again is waited for longer, and nothing is done for one that does not come at all.
 //! Method: the times at which that changes.
 
-use quorlock::protocol::{ClientId, Patience};
+use quorlock_core::{ClientId, Patience};
 
 use super::*;
 

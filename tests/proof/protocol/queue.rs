@@ -4,7 +4,7 @@
 //! something behind. Method: each step is made on the queue and on a list that does the obvious; after each of them the
 //! invariants are looked at from outside.
 
-use quorlock::protocol::{Place, Queue, Station};
+use quorlock_core::{Place, Queue, Station};
 use rand::{Rng, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 
 /// A queue with one who asks, and the place of that one.

@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use quorlock::protocol::{Quorum, Verdict};
+use quorlock_core::{Quorum, Verdict};
 
 use super::*;
 

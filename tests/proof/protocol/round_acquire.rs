@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use quorlock::protocol::{Drift, Quorum, Round, RoundLoss, RoundSpec, Verdict};
+use quorlock_core::{Drift, Quorum, Round, RoundLoss, RoundSpec, Verdict};
 
 use super::*;
 

@@ -2,7 +2,7 @@
 //!
 //! Goal: the quorum is of all configured nodes, whatever was won, and a failed extension takes nothing away.
 
-use quorlock::protocol::{ExtendSpec, FencingToken, Granted, RoundLoss, Verdict};
+use quorlock_core::{ExtendSpec, FencingToken, Granted, RoundLoss, Verdict};
 
 use super::*;
 

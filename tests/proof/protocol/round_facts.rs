@@ -6,7 +6,7 @@
 //! failed, where the reports went on saying that it had granted.
 
 use proptest::{collection::vec, option, prelude::*, sample::Index};
-use quorlock::protocol::{Cause, FencingToken, Granted, Quorum, RoundLoss, Verdict};
+use quorlock_core::{Cause, FencingToken, Granted, Quorum, RoundLoss, Verdict};
 
 use super::*;
 

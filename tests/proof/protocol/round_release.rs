@@ -3,7 +3,7 @@
 //! Goal: a release is counted over all configured nodes, never over those that were won, and a lost
 //! release round sends nothing more (what must be repeated is the engine's business).
 
-use quorlock::protocol::{Quorum, RoundLoss, Timestamp, Verdict};
+use quorlock_core::{Quorum, RoundLoss, Timestamp, Verdict};
 
 use super::*;
 

@@ -4,7 +4,7 @@
 //! counter or by confirming it, and only a quorum of votes wins. Method: command lists, as in
 //! `round_acquire.rs`.
 
-use quorlock::protocol::{Denial, FencingToken, Granted, RoundLoss, TokenRange, Verdict};
+use quorlock_core::{Denial, FencingToken, Granted, RoundLoss, TokenRange, Verdict};
 
 use super::*;
 

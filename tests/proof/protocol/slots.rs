@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use quorlock::protocol::{Floor, NodeStore, RoundLoss, Slots, Target, Verdict};
+use quorlock_core::{Floor, NodeStore, RoundLoss, Slots, Target, Verdict};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use super::*;

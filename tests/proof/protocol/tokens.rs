@@ -11,9 +11,7 @@ mod attempt;
 mod flaw;
 mod node;
 
-use quorlock::protocol::{
-    Drift, Lifecycle, Offer, OthersWait, RenewalPolicy, Row, Verdict, Wanted,
-};
+use quorlock_core::{Drift, Lifecycle, Offer, OthersWait, RenewalPolicy, Row, Verdict, Wanted};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use self::{attempt::Attempt, flaw::Flaw, node::Node};

@@ -4,10 +4,10 @@
 //! over durations up to the largest, beside an oracle in 128-bit nanoseconds that cannot overflow.
 
 use proptest::prelude::*;
-use quorlock::protocol::validity::{deadline, kept_for, left, wire_millis};
+use quorlock_core::validity::{deadline, kept_for, left, wire_millis};
 
 use super::*;
-use quorlock::protocol::Drift;
+use quorlock_core::Drift;
 
 /// Durations of every size, and the edges.
 fn durations() -> impl Strategy<Value = Duration> {
@@ -175,7 +175,7 @@ fn a_ttl_that_the_drift_eats_up_leaves_nothing_at_any_time() {
         spec.min_validity = Duration::ZERO;
         let mut round = Round::acquire(Quorum::of(1), spec, start());
         round.handle_reply(node(0), GRANTED, start());
-        assert_eq!(round.verdict(), quorlock::protocol::Verdict::Lost);
+        assert_eq!(round.verdict(), quorlock_core::Verdict::Lost);
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Goal: what is stored, logged or sent says what it did before. Method: one value of each kind, written out.
 
-use quorlock::protocol::{
+use quorlock_core::{
     Admission, AdmissionPolicy, ClientId, Errand, Join, KeyHolder, Label, LeaderText, LossReason,
     Marker, Note, ReadToken, Record, Ticket, lateness::taken_for, validity::whole_millis,
 };

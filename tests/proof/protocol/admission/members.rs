@@ -10,7 +10,7 @@ use std::{
     hash::{DefaultHasher, Hash, Hasher},
 };
 
-use quorlock::protocol::{Claim, Errand};
+use quorlock_core::{Claim, Errand};
 
 use super::*;
 

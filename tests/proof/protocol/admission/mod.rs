@@ -8,7 +8,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use quorlock::protocol::{
+use quorlock_core::{
     Admission, AdmissionBlock, AdmissionNews, AdmissionPolicy, Blame, Floor, Join, Marker,
     NodeClock, Sight, Visit, VisitStep, VoteBlock,
 };

@@ -9,7 +9,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use quorlock::protocol::{Admission, AdmissionPolicy, Join, Marker, Sight, Visit, VisitStep};
+use quorlock_core::{Admission, AdmissionPolicy, Join, Marker, Sight, Visit, VisitStep};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use super::*;

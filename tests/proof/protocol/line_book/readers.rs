@@ -2,7 +2,7 @@
 //!
 //! Goal: a reader waits for a writer that came before it, and for nobody else. Method: as that of `line_book.rs`.
 
-use quorlock::protocol::ReadAccess::{self, Free, Held, Shared};
+use quorlock_core::ReadAccess::{self, Free, Held, Shared};
 
 use super::*;
 

@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use quorlock::protocol::{ResourceSet, Row, Slots, Target, TokenRange, Verdict};
+use quorlock_core::{ResourceSet, Row, Slots, Target, TokenRange, Verdict};
 use rand::{Rng, rngs::StdRng};
 
 use super::{

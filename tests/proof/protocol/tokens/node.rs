@@ -1,9 +1,9 @@
 //! A node of a schedule: the production's `NodeStore` at a time that stands still, and in which order it has voted.
 
-use quorlock::protocol::{Floor, NodeStore};
+use quorlock_core::{Floor, NodeStore};
 use rand::{Rng, rngs::StdRng};
 
-use quorlock::protocol::Target;
+use quorlock_core::Target;
 
 use super::{
     super::*,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quorlock::protocol::Timestamp;
+use quorlock_core::Timestamp;
 
 use super::Hold;
 

@@ -27,7 +27,7 @@ pub(crate) fn check(history: &[Hold]) -> Result<(), Violation> {
 mod tests {
     use std::time::Duration;
 
-    use quorlock::protocol::Timestamp;
+    use quorlock_core::Timestamp;
 
     use super::{super::by_hand::hold, *};
 

@@ -15,7 +15,7 @@ pub(crate) mod told;
 
 use std::fmt;
 
-use quorlock::protocol::Timestamp;
+use quorlock_core::Timestamp;
 
 /// What one client believed: that it held the resource from then until then.
 #[derive(Clone, Debug, Eq, PartialEq)]

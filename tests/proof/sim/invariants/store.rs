@@ -4,7 +4,7 @@
 //! `docs/fencing.md`; S1, S2, S36. That it takes nothing older than what it has is its own doing. That no write is
 //! refused that reaches it while its lease holds is ours: the tokens must be in the order of the leases.
 
-use quorlock::protocol::Timestamp;
+use quorlock_core::Timestamp;
 
 use super::{Hold, Violation};
 

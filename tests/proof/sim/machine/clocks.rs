@@ -5,7 +5,7 @@ mod wall;
 
 use std::time::Duration;
 
-use quorlock::protocol::Timestamp;
+use quorlock_core::Timestamp;
 
 use self::wall::Wall;
 

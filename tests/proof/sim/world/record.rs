@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard},
 };
 
-use quorlock::protocol::Timestamp;
+use quorlock_core::Timestamp;
 use quorlock_harness::SimRuntime;
 
 use crate::{

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use quorlock::protocol::{
+use quorlock_core::{
     Admission, AdmissionPolicy, Ballot, Floor, Join, Marker, NodeClock, Sight, Standing, Verdict,
     Visit, VisitStep,
 };

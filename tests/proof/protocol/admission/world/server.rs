@@ -1,6 +1,6 @@
 //! One node: the production's `NodeStore`, what has become of it, and the flaws that it may have.
 
-use quorlock::protocol::NodeStore;
+use quorlock_core::NodeStore;
 
 use super::*;
 

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use quorlock::protocol::Timestamp;
+use quorlock_core::Timestamp;
 
 use super::{Act, History, Report, check};
 

@@ -12,7 +12,7 @@ mod terms;
 
 use std::collections::BTreeMap;
 
-use quorlock::protocol::Timestamp;
+use quorlock_core::Timestamp;
 
 /// Work of a leader: from when to when it acted.
 #[derive(Clone, Debug, Eq, PartialEq)]
