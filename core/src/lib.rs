@@ -30,7 +30,7 @@
 //! - **P6** Every node is sent at most one acquire per round, and one owner serves one round.
 //!
 //! Those of the line of a resource in the process, **L1** to **L7**, stand in `queue`, those of hand-overs, **H1** to
-//! **H5**, in `handover`; those of one who waits in the lines on the nodes, **T1** to **T6**, in [`Waiter`]'s file. Those of
+//! **H5**, in `handover`; of the rounds under way at once, **C1** to **C5**, in `concurrency`; those of one who waits in the lines on the nodes, **T1** to **T6**, in [`Waiter`]'s file. Those of
 //! the admission, **M1** to **M10**, are stated there. All are tested, each by name, in `tests/proof/protocol`.
 
 #![no_std]
@@ -49,6 +49,7 @@ mod debug;
 mod acquisition;
 mod admission;
 mod command;
+mod concurrency;
 mod election;
 mod fencing;
 mod footprint;
@@ -86,6 +87,7 @@ pub use admission::{
     Join, Marker, NodeClock, Sight, Standing, Visit, VisitStep, VoteBlock,
 };
 pub use command::{Cause, Command, Denial, Failure, Granted, Mark, NodeId, Reply};
+pub use concurrency::{Concurrency, Load, Turn};
 pub use election::{Leader, Look, Observation};
 pub use fencing::{FencingToken, InvalidToken, TokenRange};
 pub use footprint::{Footprint, ReleaseOrder, UnconfirmedRelease};
@@ -115,4 +117,3 @@ pub use time::Timestamp;
 pub use timers::{TimerKey, TimerQueue, Wakeup};
 pub use validity::Drift;
 pub use waiter::{LineAnswer, Patience, Waiter};
-pub use window::Window;

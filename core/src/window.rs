@@ -1,6 +1,6 @@
 //! How many rounds may be under way at once, by how fast they are answered.
 //!
-//! It decides from numbers that it is given. It reads no clock, and holds nobody back itself; `turns` does.
+//! It decides from numbers that it is given. It reads no clock, and holds nobody back itself; `concurrency` does.
 //!
 //! What makes a round slow is either the network, which stays slow however little is under way, or the rounds that
 //! are under way before it. Only the second is a reason to have fewer. So the round trip without load is
@@ -21,8 +21,8 @@ const FIRST: usize = 64;
 const MOST: usize = 2048;
 
 /// A limit on the rounds under way, which adapts.
-#[derive(Clone, Debug)]
-pub struct Window {
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub(super) struct Window {
     node_timeout: Duration,
     limit: usize,
     /// The shortest round trip, by which the network is told from the load.
@@ -37,7 +37,7 @@ pub struct Window {
 
 impl Window {
     /// For rounds whose commands are answered within this time, or never.
-    pub const fn new(node_timeout: Duration) -> Self {
+    pub(super) const fn new(node_timeout: Duration) -> Self {
         Self {
             node_timeout,
             limit: FIRST,
@@ -49,17 +49,17 @@ impl Window {
     }
 
     /// Whether this many rounds under way are so many that a late one may be a sign of too many.
-    pub const fn is_crowd(under_way: usize) -> bool {
+    pub(super) const fn is_crowd(under_way: usize) -> bool {
         under_way >= FEWEST
     }
 
     /// How many rounds may be under way.
-    pub const fn limit(&self) -> usize {
+    pub(super) const fn limit(&self) -> usize {
         self.limit
     }
 
     /// A quorum answered a round that was `begun` while this many were `under_way`, itself included.
-    pub fn handle_answer(&mut self, begun: Timestamp, now: Timestamp, under_way: usize) {
+    pub(super) fn handle_answer(&mut self, begun: Timestamp, now: Timestamp, under_way: usize) {
         let took = now.saturating_since(begun);
         let base = self.base.map_or(took, |base| {
             // With so few under way, what is slow is the network, or a machine that others keep busy.
@@ -78,7 +78,7 @@ impl Window {
     }
 
     /// No quorum answered in time a round that was `begun` then.
-    pub fn handle_timeout(&mut self, begun: Timestamp, now: Timestamp) {
+    pub(super) fn handle_timeout(&mut self, begun: Timestamp, now: Timestamp) {
         self.shrink(begun, now, 2);
     }
 

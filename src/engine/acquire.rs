@@ -138,7 +138,7 @@ impl Request {
     fn start(self, engine: &Arc<Engine>, turn: Result<Turn, TurnedAway>) {
         match turn {
             Ok(turn) => {
-                if turn.waited {
+                if turn.waited() {
                     // It waits for none any more.
                     self.resource.line().handle_turn();
                 }

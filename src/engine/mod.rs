@@ -69,8 +69,8 @@ use crate::{
     lock::Lock,
     node::{Fleet, Node, NodeContext, NodeError, NodeSettings, NodeState, NodeStatus},
     protocol::{
-        Admission, AdmissionPolicy, ClientId, Members, NodeId, Quorum, RttEstimator, Timestamp,
-        UnloadedTrip,
+        Admission, AdmissionPolicy, ClientId, Concurrency, Members, NodeId, Quorum, RttEstimator,
+        Timestamp, UnloadedTrip,
     },
     runtime::{Process, Runtime, Task},
     shield::{persist, shielded},
@@ -193,7 +193,7 @@ impl Engine {
         let told = Arc::clone(&resources);
         fleet.on_connected(move |node| told.handle_connection(node));
         let fenced = !config.classic;
-        let turns = || Turns::new(config.node_timeout);
+        let turns = || Turns::new(Concurrency::new(quorum, config.node_timeout));
         let (acquires, releases) = (turns(), turns());
         let limits = Limits::new(Arc::clone(&runtime), config.node_timeout);
         let nodes: Box<[NodeSlot]> = nodes.into_iter().map(slot).collect();

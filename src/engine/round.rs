@@ -221,7 +221,7 @@ impl AcquireRound {
 
     /// What it has said, once it is lost.
     pub(super) fn lost(&self) -> Option<LostRound> {
-        LostRound::of(&self.round, self.started, self.turn.waited)
+        LostRound::of(&self.round, self.started, self.turn.waited())
     }
 
     fn take(&mut self, progress: Progress) {

@@ -1,16 +1,11 @@
-//! Who may begin a round now, and who waits for that, in the order of arrival.
+//! Who may begin a round now, and who waits for that.
 //!
 //! It keeps two lines, one for acquires and one for releases, so that neither waits behind the other; renewals wait
-//! in none. How many rounds are let in, `window` decides. Who waits costs one entry and no task. Whoever is told
-//! anything is told without the lock.
+//! in none. What a line decides, `Concurrency` decides. Whoever is told anything is told without the lock.
 
 mod deadlines;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::{Arc, MutexGuard, Weak},
-    time::Duration,
-};
+use std::sync::{Arc, Weak};
 
 use tokio::sync::Notify;
 
@@ -19,7 +14,7 @@ use super::{Engine, after_panic};
 use crate::{
     lock::Lock,
     node::NodeError,
-    protocol::{Reply, Timestamp, Traffic, TurnedAway, Window},
+    protocol::{self, Concurrency, Load, Reply, Timestamp, Traffic, TurnedAway},
     shield::{persist, shielded},
 };
 
@@ -41,66 +36,22 @@ pub(super) struct Turns {
 }
 
 struct State {
-    window: Window,
-    under_way: usize,
-    /// By place, which grows: the first came first.
-    waiting: BTreeMap<u64, Waiting>,
-    deadlines: BTreeSet<(Timestamp, u64)>,
-    next_place: u64,
+    rounds: Concurrency<Start>,
     /// Somebody is giving turns out already.
     giving: bool,
     /// A task looks after deadlines.
     attended: bool,
-    closed: bool,
-    /// When a quorum answered a round last.
-    answered: Timestamp,
-    /// When a turn was given last while there were many.
-    crowded: Timestamp,
-}
-
-struct Waiting {
-    deadline: Option<Timestamp>,
-    start: Start,
 }
 
 impl Turns {
-    pub(super) fn new(node_timeout: Duration) -> Self {
-        let state = State {
-            window: Window::new(node_timeout),
-            under_way: 0,
-            waiting: BTreeMap::new(),
-            deadlines: BTreeSet::new(),
-            next_place: 0,
-            giving: false,
-            attended: false,
-            closed: false,
-            answered: Timestamp::ORIGIN,
-            crowded: Timestamp::ORIGIN,
-        };
+    pub(super) fn new(rounds: Concurrency<Start>) -> Self {
+        let state = State { rounds, giving: false, attended: false };
         Self { state: Lock::new(state), wake: Arc::default() }
     }
 
     /// Wakes the task that looks after deadlines.
     pub(super) fn wake_up(&self) {
         self.wake.notify_one();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
-    }
-}
-
-impl State {
-    const fn is_full(&self) -> bool {
-        self.under_way >= self.window.limit()
-    }
-
-    fn remove(&mut self, place: u64) -> Option<Waiting> {
-        let waiting = self.waiting.remove(&place)?;
-        if let Some(deadline) = waiting.deadline {
-            self.deadlines.remove(&(deadline, place));
-        }
-        Some(waiting)
     }
 }
 
@@ -114,17 +65,8 @@ impl Engine {
 
     /// A turn at once, where there is one and nobody waits for it.
     pub(super) fn take_turn(self: &Arc<Self>, line: Line, now: Timestamp) -> Option<Turn> {
-        let mut state = self.turns(line).lock();
-        // Nobody overtakes the line, also where a turn has just become free.
-        if state.closed || !state.waiting.is_empty() || state.is_full() {
-            return None;
-        }
-        state.under_way += 1;
-        if Window::is_crowd(state.under_way) {
-            state.crowded = state.crowded.max(now);
-        }
-        drop(state);
-        Some(Turn::new(self, line, false))
+        let turn = self.turns(line).state.lock().rounds.begin(now)?;
+        Some(Turn { engine: Arc::clone(self), line, turn })
     }
 
     /// Waits for a turn at the end of the line, until `deadline`; the place there is returned.
@@ -134,33 +76,32 @@ impl Engine {
         deadline: Option<Timestamp>,
         start: Start,
     ) -> Option<u64> {
-        let (place, is_first, attended) = {
-            let mut state = self.turns(line).lock();
-            if state.closed {
-                drop(state);
+        let turns = self.turns(line);
+        let (waits, is_first, attended) = {
+            let mut state = turns.state.lock();
+            let before = state.rounds.poll_timeout();
+            let waits = state.rounds.wait(start, deadline);
+            let is_first = state.rounds.poll_timeout() != before;
+            let attended = waits.is_err() || std::mem::replace(&mut state.attended, true);
+            (waits, is_first, attended)
+        };
+        let place = match waits {
+            Ok(place) => place,
+            Err(start) => {
                 start(Err(TurnedAway::Closed));
                 return None;
             }
-            let place = state.next_place;
-            state.next_place += 1;
-            state.waiting.insert(place, Waiting { deadline, start });
-            let is_first = deadline.is_some_and(|deadline| {
-                state.deadlines.insert((deadline, place));
-                state.deadlines.first() == Some(&(deadline, place))
-            });
-            let attended = std::mem::replace(&mut state.attended, true);
-            (place, is_first, attended)
         };
         if !attended {
             let attending = Attending { engine: Arc::downgrade(self), line, ended: false };
-            let wake = Arc::clone(&self.turns(line).wake);
+            let wake = Arc::clone(&turns.wake);
             self.spawn_uncounted(async move {
                 let engine = Weak::clone(&attending.engine);
                 persist(|| attend(&engine, line, &wake), || after_panic(&engine)).await;
                 attending.end();
             });
         } else if is_first {
-            self.turns(line).wake_up();
+            turns.wake_up();
         }
         // A turn may have been given back since it was asked for.
         self.give_turns(line);
@@ -170,7 +111,7 @@ impl Engine {
     /// Gives turns to those who are next, as long as there are any.
     fn give_turns(self: &Arc<Self>, line: Line) {
         let turns = self.turns(line);
-        if std::mem::replace(&mut turns.lock().giving, true) {
+        if std::mem::replace(&mut turns.state.lock().giving, true) {
             // Whoever is at it sees what has changed: what is started may come back here, and must not pile up.
             return;
         }
@@ -179,25 +120,15 @@ impl Engine {
             // Read before anybody is taken out of the line: it is code of the user's, which may panic.
             let now = self.now();
             let first = {
-                let mut state = turns.lock();
-                let first = state.waiting.first_key_value().map(|(place, _)| *place);
-                let first =
-                    first.filter(|_| !state.is_full()).and_then(|place| state.remove(place));
-                if first.is_some() {
-                    state.under_way += 1;
-                    state.crowded = now;
-                } else {
-                    state.giving = false;
-                    giving.ended = true;
-                }
+                let mut state = turns.state.lock();
+                let first = state.rounds.next(now);
+                state.giving = first.is_some();
+                giving.ended = first.is_none();
                 first
             };
-            let Some(Waiting { deadline, start }) = first else { return };
-            let turn = Turn::new(self, line, true);
-            // The task that looks after deadlines may be late.
-            let in_time = deadline.is_none_or(|deadline| now < deadline);
+            let Some((start, turn)) = first else { return };
             // A turn that is not handed over is dropped here, which gives it to the next.
-            let turn = if in_time { Ok(turn) } else { Err(TurnedAway::Late) };
+            let turn = turn.map(|turn| Turn { engine: Arc::clone(self), line, turn });
             shielded(|| start(turn));
         }
     }
@@ -207,33 +138,24 @@ impl Engine {
         let now = self.now();
         loop {
             let start = {
-                let mut state = self.turns(line).lock();
-                let Some((deadline, place)) = state.deadlines.first().copied() else {
-                    state.attended = false;
-                    return None;
+                let mut state = self.turns(line).state.lock();
+                let Some(start) = state.rounds.turn_away(now) else {
+                    let next = state.rounds.poll_timeout();
+                    state.attended = next.is_some();
+                    return next;
                 };
-                if deadline > now {
-                    return Some(deadline);
-                }
-                // Taken out here, and called without the lock: it may come back for another place.
-                state.remove(place).map(|waiting| waiting.start)
+                start
             };
-            if let Some(start) = start {
-                shielded(|| start(Err(TurnedAway::Late)));
-            }
+            // Without the lock: it may come back for another place.
+            shielded(|| start(Err(TurnedAway::Late)));
         }
     }
 
     /// Turns away all who wait, and whoever comes.
     pub(super) fn close_line(&self, line: Line) {
-        let waiting = {
-            let mut state = self.turns(line).lock();
-            state.closed = true;
-            state.deadlines.clear();
-            std::mem::take(&mut state.waiting)
-        };
-        for waiting in waiting.into_values() {
-            shielded(|| (waiting.start)(Err(TurnedAway::Closed)));
+        let waiting = self.turns(line).state.lock().rounds.close();
+        for start in waiting {
+            shielded(|| start(Err(TurnedAway::Closed)));
         }
     }
 
@@ -244,13 +166,12 @@ impl Engine {
 
     /// How many wait in a line.
     pub(super) fn waiting(&self, line: Line) -> usize {
-        self.turns(line).lock().waiting.len()
+        self.turns(line).state.lock().rounds.waiting()
     }
 
     /// What the rounds of a line have seen.
     pub(super) fn traffic(&self, line: Line) -> Traffic {
-        let state = self.turns(line).lock();
-        Traffic { answered: state.answered, crowded: state.crowded }
+        self.turns(line).state.lock().rounds.traffic()
     }
 }
 
@@ -263,7 +184,7 @@ struct Giving<'a> {
 impl Drop for Giving<'_> {
     fn drop(&mut self) {
         if !self.ended {
-            self.turns.lock().giving = false;
+            self.turns.state.lock().giving = false;
         }
     }
 }
@@ -280,7 +201,7 @@ impl Drop for Place {
             return;
         }
         // What waited is dropped behind the lock.
-        let waiting = self.engine.acquires.lock().remove(self.place);
+        let waiting = self.engine.acquires.state.lock().rounds.leave(self.place);
         drop(waiting);
     }
 }
@@ -289,67 +210,50 @@ impl Drop for Place {
 pub(super) struct Turn {
     engine: Arc<Engine>,
     line: Line,
-    /// Whether it had to be waited for.
-    pub(super) waited: bool,
-    begun: Timestamp,
-    answers: usize,
-    given_back: bool,
+    turn: protocol::Turn,
 }
 
 impl Turn {
-    fn new(engine: &Arc<Engine>, line: Line, waited: bool) -> Self {
-        let begun = Timestamp::ORIGIN;
-        Self { engine: Arc::clone(engine), line, waited, begun, answers: 0, given_back: false }
+    /// Whether it had to be waited for.
+    pub(super) const fn waited(&self) -> bool {
+        self.turn.waited()
     }
 
     /// The round begins now.
     pub(super) const fn begin(&mut self, now: Timestamp) {
-        self.begun = now;
+        self.turn.handle_begun(now);
     }
 
-    /// A node has answered. At the quorum-th answer the round is no load any more: stragglers, hung or dead, hold
-    /// nobody up.
+    /// A node has answered.
     pub(super) fn handle_answer(&mut self, answer: &Result<Reply, NodeError>, now: Timestamp) {
-        // Errors are no sign that the nodes keep up.
-        self.answers += usize::from(answer.is_ok());
-        if !self.given_back && self.answers >= self.engine.quorum.needed() {
-            self.give_back_with(|state, begun| {
-                state.answered = state.answered.max(now);
-                let under_way = state.under_way;
-                state.window.handle_answer(begun, now, under_way);
-            });
+        if let Some(load) = self.turn.handle_answer(answer.is_ok()) {
+            self.give_back_with(Some(load), now);
         }
     }
 
-    /// A quorum might have answered, and was too slow for it: the nodes may have too much to do.
+    /// A quorum might have answered, and was too slow for it.
     pub(super) fn handle_overrun(&mut self, now: Timestamp) {
-        if !self.given_back {
-            self.give_back_with(|state, begun| state.window.handle_timeout(begun, now));
-        }
+        self.give_back_with(Some(Load::Overrun), now);
     }
 
     /// The time is up, and so many nodes have not answered.
     pub(super) fn handle_timeout(&mut self, unanswered: usize, now: Timestamp) {
-        if self.answers.saturating_add(unanswered) >= self.engine.quorum.needed() {
-            self.handle_overrun(now);
+        if let Some(load) = self.turn.handle_timeout(unanswered) {
+            self.give_back_with(Some(load), now);
         }
     }
 
     /// The round is decided.
     pub(super) fn give_back(&mut self) {
-        if !self.given_back {
-            self.give_back_with(|_, _| ());
-        }
+        self.give_back_with(None, Timestamp::ORIGIN);
     }
 
-    fn give_back_with(&mut self, learn: impl FnOnce(&mut State, Timestamp)) {
-        self.given_back = true;
-        let wanted = {
-            let mut state = self.engine.turns(self.line).lock();
-            learn(&mut state, self.begun);
-            state.under_way = state.under_way.saturating_sub(1);
-            !state.waiting.is_empty()
-        };
+    fn give_back_with(&mut self, load: Option<Load>, now: Timestamp) {
+        if self.turn.is_over() {
+            return;
+        }
+        let turns = self.engine.turns(self.line);
+        let wanted = turns.state.lock().rounds.give_back(&mut self.turn, load, now);
         if wanted {
             self.engine.give_turns(self.line);
         }
@@ -368,8 +272,9 @@ impl std::fmt::Debug for Turns {
         let mut shown = f.debug_struct("Turns");
         // Nothing where somebody has the lock: in a forked process that may be for ever.
         if let Some(state) = self.state.try_lock() {
-            shown.field("waiting", &state.waiting.len());
-            shown.field("under_way", &state.under_way).field("window", &state.window);
+            shown.field("waiting", &state.rounds.waiting());
+            shown.field("under_way", &state.rounds.under_way());
+            shown.field("limit", &state.rounds.limit());
         }
         shown.finish_non_exhaustive()
     }

@@ -41,7 +41,7 @@ impl Drop for Attending {
         if !self.ended
             && let Some(engine) = self.engine.upgrade()
         {
-            engine.turns(self.line).lock().attended = false;
+            engine.turns(self.line).state.lock().attended = false;
         }
     }
 }

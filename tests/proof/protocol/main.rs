@@ -17,6 +17,7 @@ mod acquisition_reference;
 mod admission;
 mod blame;
 mod clock_world;
+mod concurrency;
 mod exhaustive;
 mod fenced_model;
 mod footprint;

@@ -1,0 +1,245 @@
+//! How many rounds are under way at once, and who waits for that, in the order of arrival.
+//!
+//! It decides who may begin, who has waited for too long, and what the answers to a round say of the load. How many may be
+//! under way, `window` decides. It starts nothing by itself, and lets nobody overtake the line.
+//!
+//! # Invariants
+//!
+//! - **C1** A round is let in only while fewer are under way than the window allows.
+//! - **C2** Who waits is let in in the order of arrival, and before anyone who comes without waiting.
+//! - **C3** Each one who waits is answered once: with a turn, as late and then not before its deadline, or as closed; or it
+//!   leaves.
+//! - **C4** A turn counts from when it is given until it is given back, once.
+//! - **C5** Once it is closed nobody is let in, and nobody waits.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use core::time::Duration;
+
+use super::{
+    acquisition::{Traffic, TurnedAway},
+    round::Quorum,
+    time::Timestamp,
+    window::Window,
+};
+
+/// The rounds under way, and a line of those who wait to begin one.
+///
+/// Each [`Turn`] that it gives is given back once, by [`give_back`](Self::give_back).
+///
+/// ```
+/// use core::time::Duration;
+/// use quorlock_core::{Concurrency, Quorum, Timestamp};
+///
+/// let now = Timestamp::ORIGIN;
+/// let mut rounds = Concurrency::new(Quorum::of(3), Duration::from_millis(50));
+/// let mut turns: Vec<_> = core::iter::from_fn(|| rounds.begin(now)).collect();
+/// assert_eq!(turns.len(), 64);
+/// assert_eq!(rounds.wait("the next", None), Ok(0));
+/// assert!(rounds.next(now).is_none());
+/// let mut first = turns.remove(0);
+/// rounds.give_back(&mut first, None, now);
+/// assert!(matches!(rounds.next(now), Some(("the next", Ok(turn))) if turn.waited()));
+/// ```
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct Concurrency<W> {
+    quorum: Quorum,
+    window: Window,
+    under_way: usize,
+    /// By place, which grows: the first came first.
+    waiting: BTreeMap<u64, (Option<Timestamp>, W)>,
+    deadlines: BTreeSet<(Timestamp, u64)>,
+    next_place: u64,
+    closed: bool,
+    traffic: Traffic,
+}
+
+/// A round that has been let in, and what it has seen so far. It counts until a quorum has answered it, or until it is
+/// given back.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct Turn {
+    waited: bool,
+    begun: Timestamp,
+    needed: usize,
+    answers: usize,
+    is_over: bool,
+}
+
+/// What a round says of the load when it is over.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Load {
+    /// A quorum has answered it.
+    Answered,
+    /// A quorum might have answered it, and was too slow: the nodes may have too much to do.
+    Overrun,
+}
+
+impl<W> Concurrency<W> {
+    /// For rounds whose commands are answered within this time, or never.
+    pub fn new(quorum: Quorum, node_timeout: Duration) -> Self {
+        Self {
+            quorum,
+            window: Window::new(node_timeout),
+            under_way: 0,
+            waiting: BTreeMap::new(),
+            deadlines: BTreeSet::new(),
+            next_place: 0,
+            closed: false,
+            traffic: Traffic::default(),
+        }
+    }
+
+    /// Lets a round in at once, where there is room and nobody waits for it: also where room has just been made, nobody
+    /// overtakes the line.
+    pub fn begin(&mut self, now: Timestamp) -> Option<Turn> {
+        if self.closed || !self.waiting.is_empty() || self.is_full() {
+            return None;
+        }
+        let turn = self.let_in(false);
+        if Window::is_crowd(self.under_way) {
+            self.traffic.crowded = self.traffic.crowded.max(now);
+        }
+        Some(turn)
+    }
+
+    /// Waits at the end of the line, until the deadline where there is one. Returns the place; where it is closed, whoever
+    /// would have waited.
+    ///
+    /// # Errors
+    ///
+    /// It is [closed](Self::close).
+    pub fn wait(&mut self, waits: W, deadline: Option<Timestamp>) -> Result<u64, W> {
+        if self.closed {
+            return Err(waits);
+        }
+        let place = self.next_place;
+        self.next_place = self.next_place.saturating_add(1);
+        self.waiting.insert(place, (deadline, waits));
+        self.deadlines.extend(deadline.map(|deadline| (deadline, place)));
+        Ok(place)
+    }
+
+    /// Leaves the line. Nothing where the place is not waited in any more.
+    pub fn leave(&mut self, place: u64) -> Option<W> {
+        let (deadline, waits) = self.waiting.remove(&place)?;
+        if let Some(deadline) = deadline {
+            self.deadlines.remove(&(deadline, place));
+        }
+        Some(waits)
+    }
+
+    /// The first of the line, where there is room: let in, or turned away where its deadline has passed and nobody has said
+    /// so to it in time.
+    pub fn next(&mut self, now: Timestamp) -> Option<(W, Result<Turn, TurnedAway>)> {
+        let (place, (deadline, _)) = self.waiting.first_key_value()?;
+        let (place, is_late) = (*place, deadline.is_some_and(|deadline| deadline <= now));
+        if self.is_full() {
+            return None;
+        }
+        let waits = self.leave(place)?;
+        self.traffic.crowded = now;
+        let turn = if is_late { Err(TurnedAway::Late) } else { Ok(self.let_in(true)) };
+        Some((waits, turn))
+    }
+
+    /// Turns away the next one whose deadline has passed, however many stand before it.
+    pub fn turn_away(&mut self, now: Timestamp) -> Option<W> {
+        let (deadline, place) = *self.deadlines.first()?;
+        if deadline <= now { self.leave(place) } else { None }
+    }
+
+    /// When the first deadline of the line passes.
+    pub fn poll_timeout(&self) -> Option<Timestamp> {
+        self.deadlines.first().map(|(deadline, _)| *deadline)
+    }
+
+    /// Lets nobody in any more. All who wait are to be turned away.
+    pub fn close(&mut self) -> impl Iterator<Item = W> + use<W> {
+        self.closed = true;
+        self.deadlines.clear();
+        core::mem::take(&mut self.waiting).into_values().map(|(_, waits)| waits)
+    }
+
+    /// The round is over, with what it says of the load where it says anything. The second time nothing happens. Says
+    /// whether somebody waits.
+    pub fn give_back(&mut self, turn: &mut Turn, load: Option<Load>, now: Timestamp) -> bool {
+        if core::mem::replace(&mut turn.is_over, true) {
+            return false;
+        }
+        match load {
+            Some(Load::Answered) => {
+                self.traffic.answered = self.traffic.answered.max(now);
+                self.window.handle_answer(turn.begun, now, self.under_way);
+            }
+            Some(Load::Overrun) => self.window.handle_timeout(turn.begun, now),
+            None => {}
+        }
+        self.under_way = self.under_way.saturating_sub(1);
+        !self.waiting.is_empty()
+    }
+
+    /// How many wait.
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// How many rounds are under way.
+    pub const fn under_way(&self) -> usize {
+        self.under_way
+    }
+
+    /// How many may be.
+    pub const fn limit(&self) -> usize {
+        self.window.limit()
+    }
+
+    /// What the rounds have seen.
+    pub const fn traffic(&self) -> Traffic {
+        self.traffic
+    }
+
+    const fn is_full(&self) -> bool {
+        self.under_way >= self.window.limit()
+    }
+
+    fn let_in(&mut self, waited: bool) -> Turn {
+        self.under_way = self.under_way.saturating_add(1);
+        let needed = self.quorum.needed();
+        Turn { waited, begun: Timestamp::ORIGIN, needed, answers: 0, is_over: false }
+    }
+}
+
+impl Turn {
+    /// Whether it had to be waited for.
+    pub const fn waited(&self) -> bool {
+        self.waited
+    }
+
+    /// Whether the round counts no more.
+    pub const fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// The round begins now.
+    pub const fn handle_begun(&mut self, now: Timestamp) {
+        self.begun = now;
+    }
+
+    /// A node has answered. At the quorum-th answer the round is no load any more: stragglers, hung or dead, hold nobody up.
+    /// A failure is no sign that the nodes keep up.
+    #[must_use]
+    pub const fn handle_answer(&mut self, is_reply: bool) -> Option<Load> {
+        if is_reply {
+            self.answers += 1;
+        }
+        if self.is_over || self.answers < self.needed { None } else { Some(Load::Answered) }
+    }
+
+    /// The time is up, and so many nodes have not answered.
+    #[must_use]
+    pub const fn handle_timeout(&self, unanswered: usize) -> Option<Load> {
+        if self.is_over || self.answers.saturating_add(unanswered) < self.needed {
+            return None;
+        }
+        Some(Load::Overrun)
+    }
+}
