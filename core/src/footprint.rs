@@ -298,6 +298,8 @@ pub struct UnconfirmedRelease {
     taken_until: Option<Timestamp>,
     /// One has found nothing already.
     checked: bool,
+    /// Several commands may have set the key: one that deletes it is not the last word either.
+    several: bool,
 }
 
 impl UnconfirmedRelease {
@@ -309,7 +311,35 @@ impl UnconfirmedRelease {
         let followed_for = FOLLOWED_FOR.max(taken_for.saturating_add(ttl));
         let until = now.saturating_add(ttl).saturating_add(followed_for);
         let taken_until = may_land_late.then(|| now.saturating_add(taken_for));
-        Self { from: now, until, taken_until, checked: false }
+        Self { from: now, until, taken_until, checked: false, several: false }
+    }
+
+    /// The same, as it was ordered.
+    pub fn ordered(
+        now: Timestamp,
+        ttl: Duration,
+        taken_for: Duration,
+        order: Option<&ReleaseOrder>,
+    ) -> Self {
+        let may_land_late = order.is_some_and(|order| order.may_land_late);
+        let several = order.is_some_and(|order| order.several);
+        Self { several, ..Self::new(now, ttl, taken_for, may_land_late) }
+    }
+
+    /// What follows when it was sent at `sent` and has been answered: it has deleted the key, or has found nothing. `None` if
+    /// that is the last word.
+    #[must_use]
+    pub fn handle_answer(
+        self,
+        has_deleted: bool,
+        sent: Timestamp,
+        now: Timestamp,
+        node_timeout: Duration,
+    ) -> Option<Self> {
+        if has_deleted && !self.several {
+            return None;
+        }
+        self.handle_found_nothing(sent, now, node_timeout)
     }
 
     /// When it is to be sent.

@@ -30,7 +30,7 @@
 //! - **P6** Every node is sent at most one acquire per round, and one owner serves one round.
 //!
 //! Those of the line of a resource in the process, **L1** to **L7**, stand in `queue`, those of hand-overs, **H1** to
-//! **H5**, in `handover`; of the rounds under way at once, **C1** to **C5**, in `concurrency`; those of one who waits in the lines on the nodes, **T1** to **T6**, in [`Waiter`]'s file. Those of
+//! **H5**, in `handover`; of the rounds under way at once, **C1** to **C5**, in `concurrency`; of releases that are not confirmed, **U1** to **U4**, in `releases`; those of one who waits in the lines on the nodes, **T1** to **T6**, in [`Waiter`]'s file. Those of
 //! the admission, **M1** to **M10**, are stated there. All are tested, each by name, in `tests/proof/protocol`.
 
 #![no_std]
@@ -67,6 +67,7 @@ mod owner;
 mod pace;
 mod queue;
 mod reading;
+mod releases;
 mod resource;
 mod round;
 #[cfg(feature = "serde")]
@@ -109,6 +110,7 @@ pub use owner::{InvalidOwner, Owner};
 pub use pace::{Backoff, RttEstimator, UnloadedTrip};
 pub use queue::{Place, Queue, Station};
 pub use reading::ReadToken;
+pub use releases::{Batch, Kept, Unconfirmed, longest_release};
 pub use resource::{Resource, ResourceError};
 pub use round::{ExtendSpec, Quorum, Round, RoundLoss, RoundSpec, Tally, Verdict};
 pub use slots::{Slot, Slots, SlotsError};

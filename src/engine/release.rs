@@ -7,14 +7,12 @@ use std::{
     future::{Future, poll_fn},
     sync::Arc,
     task::{Context, Poll, Waker, ready},
-    time::Duration,
 };
 
 use tokio::sync::oneshot;
 
 use super::{
     Engine,
-    cleanup::PendingRelease,
     fanout::{Fanout, Progress},
     footprint::Released,
     held::Outcomes,
@@ -28,17 +26,10 @@ use crate::{
     node::NodeError,
     protocol::{
         Command, Failure, FencingToken, NodeId, ReleaseOrder, Reply, RoundLoss, Tally, Timestamp,
-        Verdict,
+        UnconfirmedRelease, Verdict, longest_release,
     },
     telemetry::{self, Caller, Held, metrics},
 };
-
-/// How long a release waits for a quorum, in line and after it: ten node timeouts, and at most a second unless one of
-/// them is longer. No validity depends on it, so that there is no hurry: a hiccup of the nodes need not look like a
-/// release that failed.
-fn longest(node_timeout: Duration) -> Duration {
-    node_timeout.saturating_mul(10).min(Duration::from_secs(1)).max(node_timeout)
-}
 
 impl Engine {
     /// Releases a lease on the nodes that may hold it. It is sent when its turn has come, which is at once but for
@@ -73,7 +64,9 @@ impl Engine {
             None => {
                 let node_timeout = self.config.node_timeout;
                 // What is left of the whole time after a node timeout for the round itself.
-                let most = longest(node_timeout).saturating_sub(node_timeout).max(node_timeout / 2);
+                let most = longest_release(node_timeout)
+                    .saturating_sub(node_timeout)
+                    .max(node_timeout / 2);
                 let engine = Arc::clone(self);
                 let start = Box::new(move |turn| asked.begin(&engine, turn));
                 self.wait_for_turn(Line::Releases, Some(started.saturating_add(most)), start);
@@ -201,7 +194,7 @@ impl Releases {
             engine: Arc::clone(engine),
             released,
             orders,
-            calls: Fanout::until(engine, started.saturating_add(longest(timeout))),
+            calls: Fanout::until(engine, started.saturating_add(longest_release(timeout))),
             outcomes: vec![NodeOutcome::NotAsked; engine.nodes.len()],
             turn: None,
             // From now on, however long it has waited in line.
@@ -284,12 +277,15 @@ impl Releases {
             // The acquire has meanwhile turned out to have set nothing there.
             _ if self.released.footprint.lock().is_clear(node) => {}
             Ok(reply) => {
-                let now = engine.steady();
-                if let Some(pending) = self.pending(node).answered(engine, reply, now) {
-                    engine.leave_for_later(node, pending);
+                let release = self.unconfirmed(node);
+                if let Some(again) = engine.answered(release, reply, engine.steady()) {
+                    engine.leave_for_later(node, again, self.released.clone());
                 }
             }
-            Err(_) => engine.leave_for_later(node, self.pending(node)),
+            Err(_) => {
+                let release = self.unconfirmed(node);
+                engine.leave_for_later(node, release, self.released.clone());
+            }
         }
         let reply = result.clone().map_err(|error| error.failure());
         if let Some(slot) = self.outcomes.get_mut(node.index()) {
@@ -303,8 +299,8 @@ impl Releases {
         self.orders.iter().rfind(|order| order.node == node)
     }
 
-    fn pending(&self, node: NodeId) -> PendingRelease {
-        PendingRelease::new(&self.engine, self.released.clone(), self.order(node))
+    fn unconfirmed(&self, node: NodeId) -> UnconfirmedRelease {
+        self.engine.unconfirmed(&self.released, self.order(node))
     }
 
     fn result(&self, tally: &Tally) -> Result<(), ReleaseError> {

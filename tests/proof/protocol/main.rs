@@ -38,6 +38,7 @@ mod patience;
 mod queue;
 mod quorum;
 mod rates;
+mod releases;
 mod round_acquire;
 mod round_extend;
 mod round_facts;

@@ -1,0 +1,163 @@
+//! The releases that one node has not confirmed yet.
+//!
+//! It decides which of them are sent together, for how long to pause, how many are kept, and how long a release may take at
+//! all. When one is due, and when it is given up, [`UnconfirmedRelease`] says. It forgets none that it has not handed out.
+//!
+//! # Invariants
+//!
+//! - **U1** Each one is handed out again and again until it is confirmed, over, or has to make room.
+//! - **U2** None is handed out before it is due, nor while it is under way.
+//! - **U3** To a node that answers nothing one at a time is sent, with pauses that double.
+//! - **U4** No more are kept than [`MOST`](Unconfirmed::MOST): the oldest of those that wait makes room.
+
+use alloc::{
+    collections::{BTreeMap, VecDeque},
+    vec::Vec,
+};
+use core::time::Duration;
+
+use super::{footprint::UnconfirmedRelease, time::Timestamp};
+
+/// How many are sent at once to a node that answers.
+const BATCH: usize = 32;
+
+/// Pauses double from the first to the last of these while a node answers nothing.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+
+/// A release, and what it is of.
+pub type Kept<R> = (UnconfirmedRelease, R);
+
+/// The releases of one node, each with what it is of. Its times are those of a clock that may only err by running behind.
+///
+/// ```
+/// use core::time::Duration;
+/// use quorlock_core::{Timestamp, Unconfirmed, UnconfirmedRelease};
+///
+/// let (now, ttl) = (Timestamp::ORIGIN, Duration::from_secs(10));
+/// let mut releases = Unconfirmed::default();
+/// let release = UnconfirmedRelease::new(now, ttl, Duration::from_secs(1), false);
+/// assert_eq!(releases.push(release, "a lease", now), None);
+/// let batch = releases.take(now);
+/// assert_eq!(batch.due, [(release, "a lease")]);
+/// // The node has answered nothing.
+/// assert_eq!(releases.handle_sent(batch.due, 1), Some(Duration::from_millis(20)));
+/// ```
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct Unconfirmed<R> {
+    /// Those that may be sent, in the order in which their turn comes.
+    due: VecDeque<Kept<R>>,
+    /// Those that wait for their time, by that time.
+    later: BTreeMap<(Timestamp, u64), Kept<R>>,
+    /// Tells those for the same time apart.
+    next_number: u64,
+    /// How many are sent at once, and how long the next pause is where nothing is answered.
+    batch: usize,
+    pause: Duration,
+}
+
+/// What is done next.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Batch<R> {
+    /// These are sent now.
+    pub due: Vec<Kept<R>>,
+    /// Their keys must have expired.
+    pub given_up: Vec<R>,
+}
+
+impl<R> Default for Unconfirmed<R> {
+    fn default() -> Self {
+        Self {
+            due: VecDeque::new(),
+            later: BTreeMap::new(),
+            next_number: 0,
+            batch: 1,
+            pause: FIRST_PAUSE,
+        }
+    }
+}
+
+impl<R> Unconfirmed<R> {
+    /// The most that are kept for a node; beyond it the oldest is given up, and its key expires.
+    pub const MOST: usize = 16_384;
+
+    /// The pause before the first one is sent, and between two looks: what has failed a moment ago would fail again at
+    /// once.
+    pub const PAUSE: Duration = FIRST_PAUSE;
+
+    /// Keeps one, and returns the one that has to make room for it.
+    pub fn push(&mut self, release: UnconfirmedRelease, of: R, now: Timestamp) -> Option<R> {
+        let is_full = self.len() >= Self::MOST;
+        let oldest = is_full.then(|| {
+            self.due.pop_front().or_else(|| self.later.pop_first().map(|(_, later)| later))
+        });
+        if now >= release.from() {
+            self.due.push_back((release, of));
+        } else {
+            self.put((release, of));
+        }
+        oldest.flatten().map(|(_, of)| of)
+    }
+
+    /// Those whose time has come, as many as are sent at once, and those before them that are over.
+    pub fn take(&mut self, now: Timestamp) -> Batch<R> {
+        while let Some(first) = self.later.first_entry()
+            && now >= first.get().0.from()
+        {
+            self.due.push_back(first.remove());
+        }
+        let mut batch = Batch { due: Vec::new(), given_up: Vec::new() };
+        while batch.due.len() < self.batch
+            && let Some(kept) = self.due.pop_front()
+        {
+            if kept.0.is_over(now) { batch.given_up.push(kept.1) } else { batch.due.push(kept) }
+        }
+        batch
+    }
+
+    /// A batch of so many was sent, and these have not been answered. Says for how long to pause where none has.
+    pub fn handle_sent(&mut self, open: Vec<Kept<R>>, sent: usize) -> Option<Duration> {
+        let is_stuck = open.len() >= sent;
+        self.due.extend(open);
+        if !is_stuck {
+            (self.batch, self.pause) = (BATCH, FIRST_PAUSE);
+            return None;
+        }
+        let pause = self.pause;
+        (self.batch, self.pause) = (1, (pause * 2).min(LONGEST_PAUSE));
+        Some(pause)
+    }
+
+    /// One was answered, and is to be sent again later.
+    pub fn put(&mut self, kept: Kept<R>) {
+        self.next_number = self.next_number.wrapping_add(1);
+        self.later.insert((kept.0.from(), self.next_number), kept);
+    }
+
+    /// When the next one is due. Where none is left, the next that comes begins anew.
+    pub fn poll_timeout(&mut self) -> Option<Timestamp> {
+        let next = self.due.front().or_else(|| self.later.values().next());
+        let next = next.map(|(release, _)| release.from());
+        if next.is_none() {
+            (self.batch, self.pause) = (1, FIRST_PAUSE);
+        }
+        next
+    }
+
+    /// How many are kept, without those that are under way.
+    pub fn len(&self) -> usize {
+        self.due.len().saturating_add(self.later.len())
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// How long a release waits for a quorum, in line and after it: ten node timeouts, and at most a second unless one of
+/// them is longer. No validity depends on it, so that there is no hurry: a hiccup of the nodes need not look like a
+/// release that failed.
+pub fn longest_release(node_timeout: Duration) -> Duration {
+    node_timeout.saturating_mul(10).min(Duration::from_secs(1)).max(node_timeout)
+}
