@@ -211,6 +211,13 @@ fn a_value_of_any_type_is_a_denial_or_nothing() {
 }
 
 #[test]
+fn a_head_whose_numbers_no_script_counts_with_is_none() {
+    let of = |high_water: u64| Head::read(format!("etag {high_water:016} {:016}", 0).as_bytes());
+    assert!(of(FencingToken::MAX.get()).is_some());
+    assert!(of(FencingToken::MAX.get() + 1).is_none() && of(u64::MAX).is_none());
+}
+
+#[test]
 fn a_note_and_a_head_read_as_they_were_written() {
     holds(&bytes(), |text| {
         if let Some(note) = Note::read(&text) {

@@ -9,7 +9,7 @@ use redis::Value;
 
 use crate::{
     node::NodeError,
-    protocol::{Claim, Mark, Marker},
+    protocol::{Claim, FencingToken, Mark, Marker},
 };
 
 /// A marker as a script has told it.
@@ -44,6 +44,10 @@ impl Head {
         let mut parts = text.split(|byte| *byte == b' ');
         let (etag, high_water, next_floor) = (parts.next()?, parts.next()?, parts.next()?);
         let (high_water, next_floor) = (digits(high_water)?, digits(next_floor)?);
+        // No counter comes so far, and no script counts with such a number.
+        if high_water > FencingToken::MAX.get() {
+            return None;
+        }
         Some(Self { text: Box::from(text), etag_bytes: etag.len(), high_water, next_floor })
     }
 

@@ -167,7 +167,7 @@ fn a_key_of_readers_without_an_end_gets_one_from_whoever_wants_to_write() {
         sets(0, 5, None),
         takes_for(0, Shared(0), 100_005, "granted 100"),
         passes(60_000),
-        takes(1, One(0), "readers for 140002 ms"),
+        takes(1, One(0), "readers for 140000 ms"),
         releases(0, Shared(0), "done"),
         held(0, "free"),
     ]);
