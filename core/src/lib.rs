@@ -30,7 +30,7 @@
 //! - **P6** Every node is sent at most one acquire per round, and one owner serves one round.
 //!
 //! Those of the line of a resource in the process, **L1** to **L7**, stand in `queue`, those of hand-overs, **H1** to
-//! **H5**, in `handover`; of the rounds under way at once, **C1** to **C5**, in `concurrency`; of releases that are not confirmed, **U1** to **U4**, in `releases`; those of one who waits in the lines on the nodes, **T1** to **T6**, in [`Waiter`]'s file. Those of
+//! **H5**, in `handover`; of the rounds under way at once, **C1** to **C5**, in `concurrency`; of releases that are not confirmed, **U1** to **U4**, in `releases`; of the leases of a grant, **G1** to **G5**, in `leases`; those of one who waits in the lines on the nodes, **T1** to **T6**, in [`Waiter`]'s file. Those of
 //! the admission, **M1** to **M10**, are stated there. All are tested, each by name, in `tests/proof/protocol`.
 
 #![no_std]
@@ -56,6 +56,7 @@ mod footprint;
 mod handover;
 mod holder;
 pub mod lateness;
+mod leases;
 mod lifecycle;
 mod line;
 mod loss;
@@ -97,6 +98,7 @@ pub use handover::{
     turn as turn_of,
 };
 pub use holder::{Finding, KeyHolder, Sighting};
+pub use leases::{Begun, Due, EndedLease, Leases, NextLease, Situation};
 pub use lifecycle::{ExtendOutcome, LeaseAction, Lifecycle, RenewalPolicy};
 pub use line::{
     ClientId, Entered, InvalidClientId, LineHint, LineNews, NodeLine, ReadAccess, Stand, Ticket,

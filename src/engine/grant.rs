@@ -20,7 +20,6 @@ use std::{
 
 use tokio::sync::{Notify, oneshot};
 
-use self::tenure::Current;
 pub(crate) use self::tenure::{HeldTenure, Tenure};
 use super::{
     Engine,
@@ -33,8 +32,8 @@ use crate::{
     error::{LeaseLost, ReleaseError, Reports},
     lock::Lock,
     protocol::{
-        ExtendOutcome, FencingToken, LeaseAction, Lifecycle, LossReason, NodeId, Note, Owner,
-        Place, Row, Target, TimerKey, Timestamp, Wakeup, validity,
+        Due, ExtendOutcome, FencingToken, LeaseAction, Leases, Lifecycle, LossReason, NodeId, Note,
+        Owner, Place, Row, Target, TimerKey, Timestamp, Wakeup,
     },
     runtime::Process,
     telemetry::{self, Caller, Held},
@@ -64,10 +63,6 @@ pub(crate) struct Grant {
     owner: Owner,
     /// Whether its leases have fencing tokens.
     fenced: bool,
-    /// For how long its keys stand beyond its ttl.
-    lock_delay: Duration,
-    /// It is not handed on.
-    alone: bool,
     footprint: Arc<SharedFootprint>,
     /// Under which place of the line it was won.
     station: Option<Place>,
@@ -76,36 +71,19 @@ pub(crate) struct Grant {
 }
 
 struct State {
-    lifecycle: Lifecycle,
+    leases: Leases,
+    /// In which span the current one was asked for.
+    caller: Caller,
+    /// Of the shutdown that has ended it.
+    report: Option<Arc<Outcomes>>,
     /// What it leaves beside its key.
     note: Option<Note>,
     /// The place of this grant among the timers.
     scheduled: Option<TimerKey>,
-    warning: Option<LossReason>,
     /// What the nodes have said to the last extension, where that has failed.
     doubt: Option<Reports>,
-    /// It is given back.
-    released: bool,
-    /// Without a release: it was lost, and others are kept out for the lock-delay.
-    left: bool,
-    /// Whose time it is, or was last.
-    current: Current,
-    /// How often it has been handed on, and may be.
-    row: Row,
-    /// While it is nobody's, up to when it is kept so.
-    lingers_until: Option<Timestamp>,
     /// Its place among the leases that are held.
     place: Option<HeldPlace>,
-}
-
-/// What has to be done for a grant whose time has come.
-#[derive(Debug)]
-pub(super) struct TickOutcome {
-    pub(super) extend: bool,
-    /// What has to be told, once no lock is held.
-    pub(super) tell: Option<LeaseAction>,
-    /// It is kept as nobody's no longer.
-    pub(super) give_back: bool,
 }
 
 /// What stands on the nodes for a grant.
@@ -132,21 +110,10 @@ impl Grant {
         hold_at_least: Option<Duration>,
     ) -> Arc<Self> {
         let keeps_until = hold_at_least.map(|least| engine.steady().saturating_add(least));
-        let mut current = Current::first(token, caller, keeps_until);
-        current.linger = linger;
-        let state = State {
-            lifecycle,
-            note,
-            scheduled: None,
-            warning: None,
-            doubt: None,
-            released: false,
-            left: false,
-            current,
-            row,
-            lingers_until: None,
-            place: None,
-        };
+        let asked = (linger, lock_delay, alone);
+        let leases = Leases::new(lifecycle, row, token, asked, keeps_until);
+        let (report, scheduled, doubt, place) = (None, None, None, None);
+        let state = State { leases, caller, report, note, scheduled, doubt, place };
         Arc::new(Self {
             engine: Arc::downgrade(engine),
             process: engine.process,
@@ -155,8 +122,6 @@ impl Grant {
             lowered: OnceLock::new(),
             owner,
             fenced: token.is_some(),
-            lock_delay,
-            alone,
             footprint,
             station,
             state: Lock::new(state),
@@ -168,7 +133,7 @@ impl Grant {
     /// back.
     pub(super) fn register(self: &Arc<Self>, engine: &Engine) -> bool {
         let mut state = self.state();
-        let hurries = engine.fleet.haste.hold(state.lifecycle.ttl());
+        let hurries = engine.fleet.haste.hold(state.leases.lifecycle().ttl());
         state.place = engine.held.add(self, hurries);
         state.place.is_some()
     }
@@ -176,7 +141,7 @@ impl Grant {
     /// A node votes again that may have lost its key.
     pub(super) fn handle_node_back(self: &Arc<Self>, engine: &Arc<Engine>) {
         let (now, random) = (engine.now(), engine.random_byte());
-        if self.state().lifecycle.handle_node_back(random, now) {
+        if self.state().leases.handle_node_back(random, now) {
             self.schedule(engine);
         }
     }
@@ -184,8 +149,8 @@ impl Grant {
     /// The tenure of whoever holds it now, or did last.
     pub(super) fn tenure(self: &Arc<Self>) -> Tenure {
         let state = self.state();
-        let (number, token) = (state.current.number, state.current.token);
-        Tenure::new(Arc::clone(self), number, token, state.lifecycle.ttl())
+        let (number, token) = (state.leases.number(), state.leases.token());
+        Tenure::new(Arc::clone(self), number, token, state.leases.lifecycle().ttl())
     }
 
     pub(crate) fn target(&self) -> &Target {
@@ -212,13 +177,13 @@ impl Grant {
     }
 
     /// For how long its keys stand beyond its ttl.
-    pub(crate) const fn lock_delay(&self) -> Duration {
-        self.lock_delay
+    pub(crate) fn lock_delay(&self) -> Duration {
+        self.state().leases.lock_delay()
     }
 
     /// For how long a node keeps its key.
     pub(super) fn key_life(&self) -> Duration {
-        validity::key_life(self.state().lifecycle.ttl(), self.lock_delay)
+        self.state().leases.key_life()
     }
 
     pub(super) const fn footprint(&self) -> &Arc<SharedFootprint> {
@@ -226,34 +191,18 @@ impl Grant {
     }
 
     pub(crate) fn lifecycle(&self) -> Lifecycle {
-        self.state().lifecycle.clone()
+        self.state().leases.lifecycle().clone()
     }
 
     /// Decides what is due at `now`, after it has been taken out of the timers under this key. `None` says that the
     /// key has become void meanwhile.
-    pub(super) fn tick(&self, key: TimerKey, now: Timestamp) -> Option<TickOutcome> {
+    pub(super) fn tick(&self, key: TimerKey, now: Timestamp) -> Option<Due> {
         let mut state = self.state();
-        if state.scheduled != Some(key) {
-            return None;
-        }
-        state.scheduled = None;
-        let mut outcome = TickOutcome { extend: false, tell: None, give_back: false };
-        while let Some(action) = state.lifecycle.handle_timeout(now) {
-            match action {
-                LeaseAction::Extend => outcome.extend = true,
-                LeaseAction::Warn(reason) => {
-                    state.warning = Some(reason);
-                    outcome.tell = Some(action);
-                }
-                LeaseAction::Lose(_) => outcome.tell = Some(action),
-            }
-        }
-        self.end_if_lost(outcome.tell);
-        if let Some(until) = state.lingers_until {
-            outcome.give_back = until <= now || outcome.tell.is_some();
-            outcome.tell = None;
-        }
-        Some(outcome)
+        state.scheduled.take_if(|scheduled| *scheduled == key)?;
+        let lasted = state.leases.lasts();
+        let due = state.leases.handle_timeout(now);
+        self.end_if_lost(lasted, &state);
+        Some(due)
     }
 
     /// Takes the end of an extension, and returns what has to be told. It counts whoever holds the grant by now: what is
@@ -266,23 +215,18 @@ impl Grant {
         now: Timestamp,
     ) -> Option<LeaseAction> {
         let mut state = self.state();
-        if state.released {
-            return None;
-        }
-        if let ExtendOutcome::Extended(_) = outcome {
-            state.warning = None;
-        }
-        if state.lifecycle.lost().is_none() {
+        let lasted = state.leases.lasts();
+        if lasted {
             state.doubt = nodes;
         }
-        let action = state.lifecycle.handle_extension(outcome, now);
-        self.end_if_lost(action);
+        let action = state.leases.handle_extension(outcome, now);
+        self.end_if_lost(lasted, &state);
         action
     }
 
-    /// Nothing more may be set for a lease that is lost. To be called under the lock.
-    fn end_if_lost(&self, action: Option<LeaseAction>) {
-        if let Some(LeaseAction::Lose(_)) = action {
+    /// Nothing more may be set for a lease that has been lost just now.
+    fn end_if_lost(&self, lasted: bool, state: &State) {
+        if lasted && !state.leases.lasts() {
             self.footprint.lock().handle_over();
         }
     }
@@ -292,11 +236,11 @@ impl Grant {
         // A grant that is lost, or about to be, is not handed on, so that this is still the tenure that it happened to.
         let (token, caller) = {
             let state = self.state();
-            if state.lingers_until.is_some() {
+            if state.leases.is_kept() {
                 // Nobody has lost anything. It is given back when its timer comes.
                 return;
             }
-            (state.current.token, state.current.caller.clone())
+            (state.leases.token(), state.caller.clone())
         };
         let held = self.held(&caller, token);
         match action {
@@ -320,14 +264,14 @@ impl Grant {
     pub(super) fn schedule(self: &Arc<Self>, engine: &Arc<Engine>) {
         let wakeup = {
             let mut state = self.state();
-            let next = if state.released { None } else { state.next() };
+            let next = state.leases.poll_timeout();
             // Also where both are none, as after a release.
             if state.scheduled.map(TimerKey::at) == next {
                 return;
             }
             match (state.scheduled.take(), next) {
                 (old, Some(at)) => {
-                    let slack = state.lifecycle.slack();
+                    let slack = state.leases.lifecycle().slack();
                     let timed = Timed::Grant(Arc::downgrade(self));
                     let (key, wakeup) = engine.schedule(timed, old, at, slack);
                     state.scheduled = Some(key);
@@ -349,8 +293,7 @@ impl Grant {
     pub(super) fn begin_restore(&self, node: NodeId) -> bool {
         let state = self.state();
         // Asked under the lock of the state, so that no release begins between the question and the note.
-        let lasts = !state.released && state.lifecycle.lost().is_none();
-        lasts && self.footprint.lock().handle_restore_sent(node)
+        state.leases.lasts() && self.footprint.lock().handle_restore_sent(node)
     }
 
     /// That it is over, as its holder is told it.
@@ -368,33 +311,6 @@ impl Grant {
     /// thread of the parent's.
     fn state_here(&self) -> Option<MutexGuard<'_, State>> {
         self.state.lock_if(|| self.process.is_here())
-    }
-}
-
-impl State {
-    /// When it wants to be looked at.
-    fn next(&self) -> Option<Timestamp> {
-        [self.lifecycle.poll_timeout(), self.lingers_until].into_iter().flatten().min()
-    }
-
-    fn result(&self, number: Option<u64>, now: Timestamp) -> Result<Duration, LossReason> {
-        let is_over = self.is_past(number) || self.released || self.lifecycle.lost().is_some();
-        if is_over {
-            return Err(self.over(number));
-        }
-        Ok(validity::left(self.lifecycle.deadline(), now))
-    }
-
-    /// Whether the tenure with this number has ended while the grant went on.
-    fn is_past(&self, number: Option<u64>) -> bool {
-        number.is_some_and(|number| number != self.current.number)
-    }
-
-    /// Why a lease is over that does not hold any more. One whose grant has been handed on was released, and stays so
-    /// whatever becomes of the grant.
-    fn over(&self, number: Option<u64>) -> LossReason {
-        let lost = self.lifecycle.lost().filter(|_| !self.is_past(number));
-        lost.unwrap_or(LossReason::Released)
     }
 }
 

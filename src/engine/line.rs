@@ -18,7 +18,7 @@ use std::{
 pub(super) use self::heads::Head;
 use super::{AcquireSpec, Engine, Grant, Met, Request, resources::ResourceSlot};
 use crate::protocol::{
-    GiveUp, GivenBack, Place, Queue, Station, Stay, TimerKey, Timestamp, Wanted,
+    GiveUp, GivenBack, NextLease, Place, Queue, Station, Stay, TimerKey, Timestamp,
 };
 
 /// For how long a resource that was waited for here is taken for one that will be waited for again.
@@ -95,11 +95,18 @@ impl Line {
     }
 
     /// What the first in line asks for; an error where its time is up.
-    pub(super) fn wanted_next(&self, station: Place, now: Timestamp) -> Option<Result<Wanted, ()>> {
+    pub(super) fn wanted_next(
+        &self,
+        station: Place,
+        steady: Timestamp,
+        now: Timestamp,
+    ) -> Option<Result<NextLease, ()>> {
         let waiter = self.queue.first(station)?;
         let deadline = waiter.request.acquisition.turn_deadline();
-        let wanted = waiter.asked().wanted();
-        Some(if deadline.is_none_or(|deadline| now < deadline) { Ok(wanted) } else { Err(()) })
+        let asked = waiter.asked();
+        let keeps_until = asked.hold_at_least.map(|least| steady.saturating_add(least));
+        let in_time = deadline.is_none_or(|deadline| now < deadline);
+        Some(if in_time { Ok(asked.next(keeps_until)) } else { Err(()) })
     }
 
     /// Keeps what is nobody's for whoever comes next.

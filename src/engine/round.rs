@@ -28,8 +28,9 @@ use crate::{
     error::{AcquireError, NodeOutcome, Reports},
     node::NodeError,
     protocol::{
-        Failure, Lifecycle, LostRound, MOST_IN_A_ROW, NodeId, Owner, Place, RenewalPolicy, Reply,
-        Round, RoundLoss, RoundSpec, Row, Target, Timestamp, Verdict, WaitPolicy, Wanted,
+        Failure, Lifecycle, LostRound, MOST_IN_A_ROW, NextLease, NodeId, Owner, Place,
+        RenewalPolicy, Reply, Round, RoundLoss, RoundSpec, Row, Target, Timestamp, Verdict,
+        WaitPolicy, Wanted,
     },
     telemetry::{Caller, metrics},
 };
@@ -58,9 +59,10 @@ pub(crate) struct AcquireSpec {
 
 impl AcquireSpec {
     /// What it asks of a grant that is handed on to it.
-    pub(super) const fn wanted(&self) -> Wanted {
-        let Self { ttl, lock_delay, min_validity, alone, .. } = *self;
-        Wanted { ttl, lock_delay, min_validity, alone }
+    pub(super) const fn next(&self, keeps_until: Option<Timestamp>) -> NextLease {
+        let Self { ttl, lock_delay, min_validity, alone, renewal, linger, .. } = *self;
+        let wanted = Wanted { ttl, lock_delay, min_validity, alone };
+        NextLease { wanted, renewal, keeps_until, linger }
     }
 }
 

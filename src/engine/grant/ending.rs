@@ -10,7 +10,7 @@ use super::{Grant, ReleaseAnswer, State};
 use crate::{
     engine::{Engine, footprint::Released, held::Outcomes},
     error::ReleaseError,
-    protocol::{FencingToken, LossReason, Timestamp, validity},
+    protocol::{FencingToken, LossReason, Timestamp},
     shield::shielded,
     telemetry::{self, Caller, metrics},
 };
@@ -49,7 +49,7 @@ impl Drop for Ending<'_> {
         let Self { grant, engine, step } = self;
         let is_over = match *step {
             Step::Offered(number) => {
-                grant.end(engine, number, Some(LossReason::LeftToExpire)).is_ok()
+                grant.end(engine, Some(number), Some(LossReason::LeftToExpire)).is_ok()
             }
             Step::Ended => true,
             Step::Done => false,
@@ -81,7 +81,7 @@ impl Grant {
         // From before it is out of the list: a shutdown that waits for both finds one of them.
         let _counted = engine.count();
         ending.step = Step::Done;
-        let Ended { released, token, caller, report } = self.end(engine, number, None)?;
+        let Ended { released, token, caller, report } = self.end(engine, Some(number), None)?;
         ending.step = Step::Ended;
         let is_freed = released.keep(engine).is_none();
         let answer = engine.release(released, Arc::clone(&self.resource), token, caller, report);
@@ -112,7 +112,7 @@ impl Grant {
         }
         // Its end wakes a shutdown that waits until none is held.
         let _counted = engine.count();
-        if self.end(engine, number, Some(LossReason::LeftToExpire)).is_ok() {
+        if self.end(engine, Some(number), Some(LossReason::LeftToExpire)).is_ok() {
             self.make_room();
             self.changed.notify_waiters();
         }
@@ -121,7 +121,8 @@ impl Grant {
     /// Ends it without a release where it was lost under its holder's work and has a lock-delay: what that work has sent
     /// may still be on its way, and the keys keep others out meanwhile. False says that it is to be released.
     pub(super) fn leave_if_lost(self: &Arc<Self>, engine: &Arc<Engine>, number: u64) -> bool {
-        if self.lock_delay.is_zero() || !engine.is_served() {
+        // Asked before any lock is taken: in a forked process a thread that is not there may have it.
+        if !engine.is_served() || self.lock_delay().is_zero() {
             return false;
         }
         let mut ending = Ending { grant: self, engine, step: Step::Offered(number) };
@@ -129,19 +130,14 @@ impl Grant {
         let is_lost = self.check(Some(number)).is_err();
         let now = engine.now();
         ending.step = Step::Done;
-        let is_left = {
-            let mut state = self.state();
-            let is_left = is_lost && !state.is_past(Some(number)) && state.is_lost_at_work(now);
-            state.left |= is_left;
-            is_left
-        };
+        let is_left = is_lost && self.state().leases.leave(number, now);
         if is_left {
             // Its end wakes a shutdown that waits until none is held.
             let _counted = engine.count();
-            if let Ok(Ended { token, caller, report, .. }) = self.end(engine, number, None) {
+            if let Ok(Ended { token, caller, report, .. }) = self.end(engine, Some(number), None) {
                 report.iter().for_each(|report| report.note_left());
                 metrics::released("left");
-                telemetry::left(self.held(&caller, token), self.lock_delay);
+                telemetry::left(self.held(&caller, token), self.lock_delay());
                 self.make_room();
                 self.changed.notify_waiters();
             }
@@ -156,13 +152,10 @@ impl Grant {
         self.give_back(engine);
         let (number, has_work) = {
             let mut state = self.state();
-            if state.released || state.current.report.is_some() {
-                return;
-            }
-            state.current.report = Some(engine.held.end_one());
-            state.lifecycle.handle_ended(LossReason::ShutDown);
+            let Some(has_work) = state.leases.shut_down() else { return };
+            state.report = Some(engine.held.end_one());
             self.footprint.lock().handle_over();
-            (state.current.number, state.current.has_work)
+            (state.leases.number(), has_work)
         };
         if has_work {
             self.schedule(engine);
@@ -174,7 +167,7 @@ impl Grant {
 
     /// Whether it has been given back, so that others may have its keys.
     pub(in crate::engine) fn is_given_back(&self) -> bool {
-        self.state().released
+        self.state().leases.has_ended()
     }
 
     /// It is over and handed to nobody: whoever is first in line may ask the nodes. No lock may be held.
@@ -188,31 +181,23 @@ impl Grant {
     pub(super) fn end(
         &self,
         engine: &Engine,
-        number: u64,
+        number: Option<u64>,
         reason: Option<LossReason>,
     ) -> Result<Ended, ReleaseError> {
         let (key, place, held, ended) = {
             let mut state = self.state();
-            // Of a tenure that is past nothing is left to be released.
-            if state.is_past(Some(number)) || std::mem::replace(&mut state.released, true) {
-                // Nobody but a shutdown releases what somebody else holds.
-                return Err(ReleaseError::ShutDown);
-            }
-            // One that was kept was given back before.
-            let lingered = state.lingers_until.take().is_some();
-            let held = matches!(state.lifecycle.lost(), None | Some(LossReason::ShutDown));
-            let held = held && !lingered;
-            if let Some(reason) = reason {
-                state.lifecycle.handle_ended(reason);
+            // Nobody but a shutdown releases what somebody else holds.
+            let lease = state.leases.end(number, reason).ok_or(ReleaseError::ShutDown)?;
+            if reason.is_some() {
                 self.footprint.lock().handle_over();
             }
             let ended = Ended {
-                released: self.released(&state),
-                token: state.current.token,
-                caller: state.current.caller.clone(),
-                report: state.current.report.clone(),
+                released: self.released(&state, lease.hold),
+                token: lease.token,
+                caller: state.caller.clone(),
+                report: state.report.clone(),
             };
-            (state.scheduled.take(), state.place.take(), held, ended)
+            (state.scheduled.take(), state.place.take(), lease.was_held, ended)
         };
         // One that was lost was counted when that was told.
         if held {
@@ -230,34 +215,18 @@ impl Grant {
     /// What is to be released of what was set too late. Where the keys are left for the lock-delay, so is that.
     pub(in crate::engine) fn to_release(&self, engine: &Engine) -> Released {
         // Read before the lock is taken: it is code of the user's, which may panic.
-        let (now, until) = (engine.now(), engine.steady().saturating_add(self.lock_delay));
+        let (now, steady) = (engine.now(), engine.steady());
         let state = self.state();
-        let mut released = self.released(&state);
-        if !self.lock_delay.is_zero() && state.is_lost_at_work(now) {
-            released.hold = released.hold.max(Some(until));
-        }
-        released
+        self.released(&state, state.leases.hold_of_late(now, steady))
     }
 
-    fn released(&self, state: &State) -> Released {
+    fn released(&self, state: &State, hold: Option<Timestamp>) -> Released {
         Released {
             target: self.target().clone(),
             owner: self.owner,
-            key_life: validity::key_life(state.lifecycle.ttl(), self.lock_delay),
+            key_life: state.leases.key_life(),
             footprint: Arc::clone(&self.footprint),
-            hold: state.current.hold,
+            hold,
         }
-    }
-}
-
-impl State {
-    /// Whether it was lost under somebody's work, who has not said since that this is done. A shutdown ends it in time, and
-    /// it is lost where work goes on beyond its deadline.
-    fn is_lost_at_work(&self, now: Timestamp) -> bool {
-        let is_late = self.lifecycle.deadline() <= now;
-        let is_loss =
-            |reason: LossReason| reason.is_loss() || is_late && reason == LossReason::ShutDown;
-        let is_lost = self.lifecycle.lost().is_some_and(is_loss);
-        is_lost && self.current.taken && (self.left || !self.released)
     }
 }

@@ -1,6 +1,6 @@
 //! A grant handed on: the next tenure begins where the one before ends, on the thread that releases.
 //!
-//! It carries out what `protocol::Row` and `protocol::Queue` decide: who is next, whether the grant will do for it, and
+//! It carries out what `protocol::Leases` and `protocol::Queue` decide: who is next, whether the grant will do for it, and
 //! under which token. No command is sent, no timer is moved but where the next one asks for another ttl or renewal, and
 //! nothing is waited for.
 //!
@@ -11,32 +11,25 @@
 
 use std::{mem, sync::Arc, time::Duration};
 
-use super::{Grant, HeldTenure, Tenure, tenure::Current};
+use super::{Grant, HeldTenure, State, Tenure};
 use crate::{
     engine::{Engine, Waiter},
-    protocol::{FencingToken, GivenBack, Offer, Timestamp},
-    telemetry::{self, Held, metrics},
+    protocol::{Begun, GivenBack, OthersWait, Situation, Timestamp, turn_of},
+    telemetry::{self, Caller, Held, metrics},
 };
 
 /// What has come of an offer to those in line.
 enum Offered {
-    /// It is the current tenure of this one, with this number and token; and whose it was before.
-    To(Next, Current),
-    /// Nobody is in line, and it is kept; and whose it was before.
-    Kept(Current),
+    /// It is the current tenure of this one.
+    To(Box<Waiter>, Begun),
+    /// Nobody is in line, and it is kept.
+    Kept,
     /// It goes back to the nodes.
     ToNobody(Option<Moment>),
 }
 
 /// For how long at most whoever is next here leaves the resource to others, and half as long at least.
 struct Moment(Duration);
-
-/// Who has the grant from now on.
-struct Next {
-    waiter: Box<Waiter>,
-    number: u64,
-    token: Option<FencingToken>,
-}
 
 impl Grant {
     /// Hands it on to the first in line, if there is one and it will do for that one, or keeps it where that was asked for.
@@ -46,84 +39,70 @@ impl Grant {
         if engine.kept_back(&self.resource).is_some() {
             return false;
         }
-        let lingers = !self.state().current.linger.is_zero();
+        let lingers = self.state().leases.lingers();
         if !lingers && self.resource.line().is_deserted(station) {
             return false;
         }
         // Read before any lock is taken: it is code of the user's, which may panic.
         let (now, steady) = (engine.now(), engine.steady());
         let mut late = Vec::new();
-        let (offered, changed) = {
+        let (offered, caller, token) = {
             let mut guard = self.state();
             let state = &mut *guard;
-            if state.is_past(Some(number)) || state.released || state.current.report.is_some() {
+            if !state.leases.may_go_on(number) {
                 return false;
             }
+            let before = state.leases.token();
             let mut line = self.resource.line();
             let offered = loop {
-                let Some(wanted) = line.wanted_next(station, now) else {
-                    let is_free = state.current.hold.is_none_or(|until| until <= steady);
-                    let kept =
-                        is_free.then(|| self.linger(engine, state, &mut line, now)).flatten();
-                    break kept.map_or(Offered::ToNobody(None), Offered::Kept);
+                let situation = self.situation(engine, state, now, steady);
+                let Some(wanted) = line.wanted_next(station, steady, now) else {
+                    let is_kept = self.linger(engine, state, &mut line, situation);
+                    break if is_kept { Offered::Kept } else { Offered::ToNobody(None) };
                 };
                 // Its time is up, or its caller is about to leave the line.
-                let Ok(wanted) = wanted else {
+                let Ok(next) = wanted else {
                     late.extend(line.hand_on(station));
                     continue;
                 };
-                let others = self.resource.others_wait();
-                let turn = self.turn(engine, state, others);
-                let offer = Offer {
-                    lifecycle: &state.lifecycle,
-                    lock_delay: self.lock_delay,
-                    alone: self.alone,
-                    is_kept: state.current.hold.is_some_and(|until| until > steady),
-                    others,
-                    turn,
-                    now,
-                };
-                let Ok(token) = state.row.next(&offer, wanted) else {
-                    let leases = state.row.leases();
+                let Ok(begun) = state.leases.hand_on(&next, situation) else {
+                    let (leases, Situation { others, turn, .. }) =
+                        (state.leases.count(), situation);
                     let given_back = GivenBack { leases, others, turn, now };
                     break Offered::ToNobody(line.handle_given_back(given_back).map(Moment));
                 };
                 let Some(waiter) = line.hand_on(station) else { break Offered::ToNobody(None) };
-                let asked = waiter.asked();
-                let keeps_until = asked.hold_at_least.map(|least| steady.saturating_add(least));
-                let mut current = Current::first(token, asked.caller.clone(), keeps_until);
-                current.number = number.wrapping_add(1);
-                current.linger = asked.linger;
-                let next = Next { waiter, number: current.number, token };
-                break Offered::To(next, mem::replace(&mut state.current, current));
+                break Offered::To(waiter, begun);
             };
             drop(line);
-            let changed = match &offered {
-                Offered::To(next, _) => {
-                    let asked = next.waiter.asked();
-                    state.lifecycle.handle_tenure(asked.ttl, asked.renewal, now)
+            // Whose it was before.
+            let caller = match &offered {
+                Offered::To(waiter, _) => {
+                    mem::replace(&mut state.caller, waiter.asked().caller.clone())
                 }
-                Offered::Kept(_) | Offered::ToNobody(_) => false,
+                Offered::Kept => mem::take(&mut state.caller),
+                Offered::ToNobody(_) => Caller::default(),
             };
             // Its timer is of another time, or may come along at another.
-            let old = if changed { state.scheduled.take() } else { None };
-            if let Some(old) = old {
+            if let Offered::To(_, Begun { moved: true, .. }) = &offered
+                && let Some(old) = state.scheduled.take()
+            {
                 engine.cancel(old);
             }
-            (offered, changed)
+            (offered, caller, before)
         };
         let handed_on = match offered {
-            Offered::To(next, before) => {
-                if changed {
+            Offered::To(waiter, begun) => {
+                if begun.moved {
                     self.schedule(engine);
                 }
-                self.begin_tenure(engine, next, &before, now);
+                self.begin_tenure(engine, waiter, begun, self.held(&caller, token), now);
                 true
             }
-            Offered::Kept(before) => {
+            Offered::Kept => {
                 metrics::released("kept");
                 metrics::lease_given_back();
-                telemetry::kept(self.held(&before.caller, before.token));
+                telemetry::kept(self.held(&caller, token));
                 self.changed.notify_waiters();
                 self.schedule_its_end(engine);
                 true
@@ -141,6 +120,21 @@ impl Grant {
         handed_on
     }
 
+    /// What decides whether it goes from one lease to the next: while it is not known whether others wait, they wait for as
+    /// long as was asked for it to be kept at most.
+    pub(super) fn situation(
+        &self,
+        engine: &Engine,
+        state: &State,
+        now: Timestamp,
+        steady: Timestamp,
+    ) -> Situation {
+        let (others, turn) = (self.resource.others_wait(), turn_of(engine.unloaded.round_trip()));
+        let is_unknown = others == OthersWait::Unknown;
+        let turn = if is_unknown { turn.max(state.leases.linger()) } else { turn };
+        Situation { others, turn, now, steady }
+    }
+
     /// Whoever is next here leaves the resource to others for a moment before it asks.
     fn let_others_in(&self, engine: &Engine, Moment(most): Moment, now: Timestamp) {
         let random = u32::from(engine.random_byte());
@@ -152,23 +146,19 @@ impl Grant {
     fn begin_tenure(
         self: &Arc<Self>,
         engine: &Arc<Engine>,
-        Next { waiter, number, token }: Next,
-        before: &Current,
+        waiter: Box<Waiter>,
+        Begun { number, token, .. }: Begun,
+        before: Held<'_>,
         now: Timestamp,
     ) {
         metrics::released("handed_on");
-        telemetry::handed_on(self.held(&before.caller, before.token));
+        telemetry::handed_on(before);
         // Those who look at the tenure before learn that it is over.
         self.changed.notify_waiters();
         // It is no shorter than before: others are not handed it.
         let tenure = Tenure::new(Arc::clone(self), number, token, waiter.asked().ttl);
         engine.answer(waiter, |request, _| {
-            let held = Held {
-                caller: &request.asked.caller,
-                target: self.target(),
-                owner: self.owner,
-                token,
-            };
+            let held = self.held(&request.asked.caller, token);
             let waited = now.saturating_since(request.acquisition.started());
             telemetry::acquired(held, request.acquisition.lost_rounds(), waited);
             // Where its caller has gone meanwhile, the tenure is dropped here, which hands it on again.

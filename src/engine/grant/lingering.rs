@@ -5,58 +5,37 @@
 //! goes back when somebody stands in line on the nodes, when its time is up, before a close or a shutdown returns, and
 //! with the engine. It is taken, kept and given back under its own lock, each once.
 
-use std::{mem, sync::Arc, time::Duration};
+use std::{mem, sync::Arc};
 
 use futures::future::{join_all, select};
 
 use super::{
-    Current, Grant, HeldTenure, State, Tenure,
+    Grant, HeldTenure, State, Tenure,
     ending::{Ended, Ending, Step},
 };
 use crate::{
     engine::{Engine, Line, NodeSlot, Request, resources::ResourceSlot},
-    protocol::{Command, Offer, OthersWait, RenewalPolicy, Timestamp, turn_of},
+    protocol::{Begun, Command, Situation, Timestamp},
     shield::shielded,
-    telemetry::{self, Caller, Held, metrics},
+    telemetry::{self, Held, metrics},
 };
 
 impl Grant {
-    /// Keeps it, if it may be; what is returned is whose it was. To be called under the lock of the line, by the holder
-    /// that releases it while nobody stands there.
+    /// Keeps it, if it may be. To be called under the lock of the line, by the holder that releases it while nobody stands
+    /// there.
     pub(super) fn linger(
         self: &Arc<Self>,
         engine: &Engine,
         state: &mut State,
         line: &mut Line,
-        now: Timestamp,
-    ) -> Option<Current> {
-        let linger = state.current.linger;
-        let may = !linger.is_zero()
-            && !engine.is_closed()
-            && self.station.is_some()
-            && state.current.report.is_none()
-            && self.resource.others_wait() != OthersWait::Somebody
-            && state.row.has_next()
-            && state.lifecycle.is_sound(now);
-        if !may {
-            return None;
+        situation: Situation,
+    ) -> bool {
+        let heard_until = self.resource.on_nodes().hears_until();
+        let is_kept = !engine.is_closed() && state.leases.keep(situation, heard_until);
+        if is_kept {
+            line.keep(Arc::clone(self));
         }
-        // Where the nodes tell of whoever comes, it is not kept for longer than they do.
-        let until = now.saturating_add(linger);
-        let until = self.resource.on_nodes().hears_until().map_or(until, |heard| until.min(heard));
-        if until <= now {
-            return None;
-        }
-        // Limits of a lease that is over are nobody's.
-        let renewal = RenewalPolicy { renew: state.lifecycle.renews(), ..RenewalPolicy::default() };
-        let ttl = state.lifecycle.ttl();
-        state.lifecycle.handle_tenure(ttl, renewal, now);
-        let mut nobodys = Current::first(None, Caller::default(), None);
-        nobodys.number = state.current.number.wrapping_add(1);
-        nobodys.linger = linger;
-        state.lingers_until = Some(until);
-        line.keep(Arc::clone(self));
-        Some(mem::replace(&mut state.current, nobodys))
+        is_kept
     }
 
     /// Makes sure that somebody looks when it has been kept for long enough. A timer that is due before is left as it is:
@@ -64,9 +43,8 @@ impl Grant {
     pub(super) fn schedule_its_end(self: &Arc<Self>, engine: &Arc<Engine>) {
         let is_early = {
             let state = self.state();
-            state.lingers_until.is_none_or(|until| {
-                state.scheduled.is_some_and(|scheduled| scheduled.at() <= until)
-            })
+            let next = state.leases.poll_timeout();
+            next.is_none_or(|next| state.scheduled.is_some_and(|scheduled| scheduled.at() <= next))
         };
         if !is_early {
             self.schedule(engine);
@@ -83,40 +61,25 @@ impl Grant {
         now: Timestamp,
     ) -> Option<Request> {
         let asked = &request.asked;
-        let others = self.resource.others_wait();
         let resumed = {
             let mut guard = self.state();
             let state = &mut *guard;
-            let offer = Offer {
-                lifecycle: &state.lifecycle,
-                lock_delay: self.lock_delay,
-                alone: self.alone,
-                is_kept: false,
-                others,
-                turn: self.turn(engine, state, others),
-                now,
-            };
-            let lingers = state.lingers_until.is_some() && !state.released;
-            let token = if lingers { state.row.next(&offer, asked.wanted()).ok() } else { None };
-            token.map(|token| {
-                state.lingers_until = None;
-                let mut current = Current::first(token, asked.caller.clone(), keeps_until);
-                current.number = state.current.number.wrapping_add(1);
-                current.linger = asked.linger;
-                let number = current.number;
-                state.current = current;
-                let changed = state.lifecycle.handle_tenure(asked.ttl, asked.renewal, now);
-                (number, token, if changed { state.scheduled.take() } else { None }, changed)
+            // What others are kept out for ended before it was kept, and `steady` says nothing new of it.
+            let situation = self.situation(engine, state, now, Timestamp::ORIGIN);
+            let begun = state.leases.resume(&asked.next(keeps_until), situation);
+            begun.map(|begun| {
+                state.caller = asked.caller.clone();
+                (begun, if begun.moved { state.scheduled.take() } else { None })
             })
         };
-        let Some((number, token, timer, changed)) = resumed else {
+        let Some((Begun { number, token, moved }, timer)) = resumed else {
             self.give_back(engine);
             return Some(request);
         };
         if let Some(timer) = timer {
             engine.cancel(timer);
         }
-        if changed {
+        if moved {
             self.schedule(engine);
         }
         metrics::lease_begun();
@@ -126,13 +89,6 @@ impl Grant {
         let tenure = Tenure::new(Arc::clone(self), number, token, asked.ttl);
         request.grant(HeldTenure::new(tenure, Arc::clone(engine)));
         None
-    }
-
-    /// For how long it may go from one lease to the next while it is not known whether others wait: they wait for as long
-    /// as was asked for at most.
-    pub(super) fn turn(&self, engine: &Engine, state: &State, others: OthersWait) -> Duration {
-        let turn = turn_of(engine.unloaded.round_trip());
-        if others == OthersWait::Unknown { turn.max(state.current.linger) } else { turn }
     }
 
     /// Gives it back, if it is kept. No lock may be held.
@@ -151,14 +107,15 @@ impl Grant {
     }
 
     fn end_lingering(&self, engine: &Engine) -> Option<Ended> {
-        let number = {
+        {
             let state = self.state();
-            state.lingers_until?;
+            if !state.leases.is_kept() {
+                return None;
+            }
             // Under the lock: what is kept there is what lingers now, and not what another holder has kept since.
             self.resource.line().forget(self);
-            state.current.number
-        };
-        self.end(engine, number, None).ok()
+        }
+        self.end(engine, None, None).ok()
     }
 }
 

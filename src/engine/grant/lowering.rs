@@ -30,21 +30,17 @@ impl Grant {
             let _ = self.left();
         });
         let mut state = self.state();
-        let is_over = state.released || state.lifecycle.lost().is_some();
-        if is_over || state.is_past(Some(number)) {
-            return None;
-        }
+        let number = state.leases.lower(number)?;
         // Whoever sends something for it from now on does so as a reader's.
         let _ = self.lowered.set(Target::Lowered(resource.clone()));
-        state.current.number = number.wrapping_add(1);
-        let (number, token) = (state.current.number, state.current.token);
-        Some(Tenure::new(Arc::clone(self), number, token, state.lifecycle.ttl()))
+        let (token, ttl) = (state.leases.token(), state.leases.lifecycle().ttl());
+        Some(Tenure::new(Arc::clone(self), number, token, ttl))
     }
 
     /// Tells of it, and has the nodes follow. It runs code of the user's, which may panic: the tenure has to be in the hands
     /// of its holder by then.
     pub(super) fn spread(self: &Arc<Self>, engine: &Arc<Engine>, tenure: &Tenure) {
-        let caller = self.state().current.caller.clone();
+        let caller = self.state().caller.clone();
         telemetry::lowered(self.held(&caller, tenure.token()));
         // Those who look at the tenure before learn that it is over; whoever is next here asks the nodes.
         self.changed.notify_waiters();
@@ -63,10 +59,7 @@ impl Grant {
     /// An extension has ended that was begun when the grant was its holder's alone. Nodes that have made it a reader's since
     /// refuse it, and are no sign of a loss.
     pub(in crate::engine) fn judged(&self, outcome: ExtendOutcome, lowered: bool) -> ExtendOutcome {
-        match outcome {
-            ExtendOutcome::Lost if !lowered && self.is_lowered() => ExtendOutcome::InDoubt,
-            outcome => outcome,
-        }
+        self.state().leases.judged(outcome, lowered)
     }
 
     /// A quorum has it as a reader's: those who pause here until they may read need not pause any longer.

@@ -8,51 +8,17 @@ use std::{
     fmt,
     future::{Future as _, poll_fn},
     pin::pin,
-    sync::Arc,
+    sync::{Arc, MutexGuard},
     task::Poll,
     time::Duration,
 };
 
-use super::{Engine, Grant, Outcomes, ReleaseAnswer};
+use super::{Engine, Grant, ReleaseAnswer, State};
 use crate::{
     error::{LeaseLost, ReleaseError, Reports},
     protocol::{FencingToken, LossReason, Owner, Target, Timestamp},
     shield::{shield, shielded},
-    telemetry::Caller,
 };
-
-/// What a grant knows of whose time it is. It stands under the lock of the grant.
-pub(super) struct Current {
-    /// Counted from zero under each grant.
-    pub(super) number: u64,
-    pub(super) token: Option<FencingToken>,
-    /// In which span it was asked for.
-    pub(super) caller: Caller,
-    /// Its holder has it, and may work under it.
-    pub(super) taken: bool,
-    /// Up to when others are kept out, once a holder has it.
-    pub(super) keeps_until: Option<Timestamp>,
-    /// Up to when others are kept out at least, by the steady clock; from when its holder has it.
-    pub(super) hold: Option<Timestamp>,
-    /// Work goes on under it that ends when it is lost, and then gives it back.
-    pub(super) has_work: bool,
-    /// For how long the grant is kept behind it as nobody's.
-    pub(super) linger: Duration,
-    /// Of the shutdown that has ended it.
-    pub(super) report: Option<Arc<Outcomes>>,
-}
-
-impl Current {
-    pub(super) const fn first(
-        token: Option<FencingToken>,
-        caller: Caller,
-        keeps_until: Option<Timestamp>,
-    ) -> Self {
-        let (number, hold, has_work, report) = (0, None, false, None);
-        let (taken, linger) = (false, Duration::ZERO);
-        Self { number, token, caller, taken, keeps_until, hold, has_work, linger, report }
-    }
-}
 
 impl Grant {
     /// What is left of it at this moment, or why it is over.
@@ -66,18 +32,20 @@ impl Grant {
         let Some(now) = self.engine.upgrade().map(|engine| engine.now()) else {
             // The lease kept the engine. So it has been dropped, and that has released it, unless it was lost before.
             let state = self.state_here();
-            let reason = state.as_ref().map_or(LossReason::Forked, |state| state.over(number));
+            let over = |state: &MutexGuard<'_, State>| state.leases.over(number);
+            let reason = state.as_ref().map_or(LossReason::Forked, over);
             return Err(self.lost(state.as_deref(), reason));
         };
         let (result, action) = {
             let Some(mut state) = self.state_here() else { return Err(self.forked()) };
-            let action = if state.released { None } else { state.lifecycle.handle_check(now) };
+            let lasted = state.leases.lasts();
+            let action = state.leases.handle_check(now);
             if action.is_some() && !self.process.is_here() {
                 // There is nobody to be told, and more locks than this one.
                 return Err(self.forked());
             }
-            self.end_if_lost(action);
-            let result = state.result(number, now);
+            self.end_if_lost(lasted, &state);
+            let result = state.leases.left(number, now);
             (result.map_err(|reason| self.lost(Some(&state), reason)), action)
         };
         if let Some(action) = action {
@@ -135,23 +103,14 @@ impl Tenure {
 
     /// Its holder has it. Before, nobody could work under it, so that nobody has to be kept out afterwards.
     pub(crate) fn handle_taken(&self) {
-        let mut state = self.grant.state();
-        if !state.is_past(Some(self.number)) {
-            state.current.taken = true;
-            state.current.hold = state.current.keeps_until;
-        }
+        self.grant.state().leases.handle_taken(self.number);
     }
 
     /// Work begins that ends when the lease is lost, and then gives it back.
     pub(crate) fn begin_work(&self) -> Result<(), LeaseLost> {
         let mut state = self.grant.state();
-        // A shutdown that has ended it goes on to release it, since there was no work.
-        let number = Some(self.number);
-        if state.is_past(number) || state.released || state.current.report.is_some() {
-            return Err(self.grant.lost(Some(&state), state.over(number)));
-        }
-        state.current.has_work = true;
-        Ok(())
+        let begun = state.leases.begin_work(self.number);
+        begun.map_err(|reason| self.grant.lost(Some(&state), reason))
     }
 
     /// Reads the clock, and says what is left, or why it is over.
@@ -176,7 +135,7 @@ impl Tenure {
 
     /// Why it is lost, or about to be.
     pub(crate) fn is_ending(&self) -> Option<LossReason> {
-        self.lost().map(|lost| lost.reason).or_else(|| self.grant.state_here()?.warning)
+        self.lost().map(|lost| lost.reason).or_else(|| self.grant.state_here()?.leases.warning())
     }
 
     /// Whether this is the thread on which its engine runs.
@@ -185,16 +144,15 @@ impl Tenure {
     }
 
     pub(crate) fn heartbeat(&self, now: Timestamp) {
-        if let Some(mut state) = self.grant.state_here()
-            && !state.is_past(Some(self.number))
-        {
-            state.lifecycle.handle_heartbeat(now);
+        if let Some(mut state) = self.grant.state_here() {
+            state.leases.handle_heartbeat(self.number, now);
         }
     }
 
     /// Whether its holder may still extend it.
     pub(crate) fn may_be_extended(&self, now: Timestamp) -> bool {
-        self.grant.state_here().is_none_or(|state| state.lifecycle.may_be_extended(now))
+        let state = self.grant.state_here();
+        state.is_none_or(|state| state.leases.lifecycle().may_be_extended(now))
     }
 
     /// Waits for its loss.
@@ -264,7 +222,7 @@ impl HeldTenure {
             shielded(|| {
                 if !grant.leave_if_lost(&self.engine, *number) {
                     // Nobody can have worked under what nobody has taken.
-                    let is_taken = grant.state().current.taken;
+                    let is_taken = grant.state().leases.is_taken();
                     if is_taken {
                         self.hold_for(lock_delay);
                     }
@@ -284,10 +242,7 @@ impl HeldTenure {
     /// Others are kept out for so long from now, whenever it is released.
     pub(crate) fn hold_for(&self, least: Duration) {
         let until = self.engine.steady().saturating_add(least);
-        let mut state = self.tenure.grant.state();
-        if !state.is_past(Some(self.tenure.number)) {
-            state.current.hold = state.current.hold.max(Some(until));
-        }
+        self.tenure.grant.state().leases.hold(self.tenure.number, until);
     }
 }
 

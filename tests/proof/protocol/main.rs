@@ -28,6 +28,7 @@ mod footprint_world;
 mod forgetting;
 mod handover;
 mod invariants;
+mod leases;
 mod line;
 mod line_book;
 mod line_odd;
