@@ -1,8 +1,7 @@
 //! What a leader says of itself, told to all nodes and kept there, for as long as its lease lasts.
 //!
-//! It decides which nodes are told when: at once, again where one did not take it, and anew from time to time, since nodes
-//! drop what stands beside a counter that nobody raises. It is begun with a won round alone (E1), and must never send
-//! anything once the lease is over, nor keep the lease or its engine.
+//! It carries out what `Proclaiming` decides. It is begun with a won round alone (E1), and must never send anything once the
+//! lease is over, nor keep the lease or its engine.
 
 use std::{
     pin::pin,
@@ -21,7 +20,8 @@ use crate::{
     error::LeaseLost,
     lock::Lock,
     protocol::{
-        Command, FencingToken, LeaderText, LossReason, NodeId, Note, Record, Reply, Timestamp,
+        Command, FencingToken, LeaderText, LossReason, NodeId, Note, Proclaiming, Record, Reply,
+        Timestamp,
     },
     shield::{persist, shield},
     telemetry,
@@ -35,7 +35,6 @@ pub(crate) struct Proclamation {
     tenure: Tenure,
     term: FencingToken,
     since_us: u64,
-    needed: usize,
     state: Lock<Said>,
     /// It says something else now.
     said: Notify,
@@ -44,18 +43,8 @@ pub(crate) struct Proclamation {
 }
 
 struct Said {
-    number: u64,
+    says: Proclaiming,
     text: LeaderText,
-    /// Which nodes have what is said now.
-    has: Vec<bool>,
-    /// What each node was told last, and whether its answer has come.
-    asked: Vec<(u64, bool)>,
-    /// How many had taken each number by now, as far as a quorum has.
-    confirmed: u64,
-    /// When the loss of the lease was seen.
-    lost_at: Option<Timestamp>,
-    /// Its leader has no work any more.
-    ended: bool,
 }
 
 impl Engine {
@@ -71,20 +60,11 @@ impl Engine {
             || self.runtime.wall_us(),
             |note| u64::try_from(note.since().as_micros()).unwrap_or(u64::MAX),
         );
-        let said = Said {
-            number: 1,
-            text,
-            has: vec![false; self.nodes.len()],
-            asked: vec![(0, true); self.nodes.len()],
-            confirmed: 0,
-            lost_at: None,
-            ended: false,
-        };
+        let said = Said { says: Proclaiming::new(self.quorum), text };
         let proclamation = Arc::new(Proclamation {
             tenure,
             term,
             since_us,
-            needed: self.quorum.needed(),
             state: Lock::new(said),
             said: Notify::new(),
             told: Notify::new(),
@@ -111,10 +91,8 @@ impl Proclamation {
     pub(crate) fn say(&self, engine: &Engine, text: LeaderText) -> u64 {
         let number = {
             let mut state = self.state();
-            state.number = state.number.saturating_add(1);
             state.text = text;
-            state.has.fill(false);
-            state.number
+            state.says.say()
         };
         self.keep(engine);
         self.said.notify_one();
@@ -128,7 +106,7 @@ impl Proclamation {
                 let mut told = pin!(self.told.notified());
                 // Registered before it is looked at, so that no answer in between is missed.
                 told.as_mut().enable();
-                if self.state().confirmed >= number {
+                if self.state().says.is_confirmed(number) {
                     return;
                 }
                 told.await;
@@ -143,19 +121,15 @@ impl Proclamation {
 
     /// How many nodes have what is said now.
     pub(crate) fn told(&self) -> usize {
-        self.state().has.iter().filter(|has| **has).count()
+        self.state().says.told()
     }
 
     /// From when on others may lead, once the term is lost for this reason: from the end of the lease on; and from the loss
     /// on where the keys are gone, or a shutdown has released them, whatever is left of the time.
     pub(crate) fn over_at(&self, reason: LossReason, now: Timestamp) -> Timestamp {
         let grant = self.tenure.grant();
-        let deadline = grant.lifecycle().deadline();
-        if reason == LossReason::Gone || grant.is_given_back() {
-            self.lost_at(now).min(deadline)
-        } else {
-            deadline
-        }
+        let (deadline, is_given_back) = (grant.lifecycle().deadline(), grant.is_given_back());
+        self.state().says.over_at(reason, is_given_back, deadline, now)
     }
 
     /// Up to when work may go on that was given so much time to stop, once the term is lost for this reason.
@@ -172,17 +146,17 @@ impl Proclamation {
 
     /// When the loss was seen: now, where nobody has looked before.
     fn lost_at(&self, now: Timestamp) -> Timestamp {
-        *self.state().lost_at.get_or_insert(now)
+        self.state().says.lost_at(now)
     }
 
     /// Its leader has ended its work.
     pub(crate) fn end(&self) {
-        self.state().ended = true;
+        self.state().says.handle_ended();
     }
 
     /// Whether its leader still is at work.
     pub(crate) fn is_at_work(&self) -> bool {
-        !self.state().ended
+        self.state().says.is_at_work()
     }
 
     /// From now on it is restored with the key, too.
@@ -195,19 +169,9 @@ impl Proclamation {
         let label = engine.config.label.as_ref().ok().cloned().flatten();
         let record = {
             let state = self.state();
-            Record::new(self.term, state.number, state.text.clone())
+            Record::new(self.term, state.says.number(), state.text.clone())
         };
         Note::of_leader(self.since_us, label, record)
-    }
-
-    /// Who is to be told what is said now: whoever lacks it, has not been told it, and owes no answer to what was said
-    /// before, so that a node which hangs is asked once in a time-out, however much is said meanwhile.
-    fn lack(&self) -> Vec<NodeId> {
-        let state = self.state();
-        let all = state.has.iter().zip(&state.asked).enumerate();
-        let lack = all
-            .filter(|(_, (has, (asked, answered)))| !**has && *answered && *asked < state.number);
-        lack.map(|(index, _)| NodeId::new(index)).collect()
     }
 
     async fn attend(&self, engine: &Weak<Engine>) {
@@ -218,20 +182,14 @@ impl Proclamation {
                     break;
                 }
                 self.tell(&engine).await;
-                let is_told = self.state().has.iter().all(|has| *has);
-                // A node that has lost the key gets the record with it, when the lease is renewed. One that lacks the record
-                // alone gets it soon after; and what all have is told again before they drop it.
-                let pause = if is_told {
-                    engine.config.counter_retention / 4
-                } else {
-                    self.tenure.grant().lifecycle().ttl() / 3
-                };
-                (engine.sleep_until(engine.now().saturating_add(pause)), is_told)
+                let (retention, lifecycle) =
+                    (engine.config.counter_retention, self.tenure.grant().lifecycle());
+                let pause = self.state().says.pause(retention, lifecycle.ttl());
+                engine.sleep_until(engine.now().saturating_add(pause))
             };
-            let (sleep, is_told) = sleep;
             let lost = pin!(self.tenure.wait(Tenure::lost));
             match select(pin!(self.said.notified()), select(sleep, lost)).await {
-                Either::Right((Either::Left(_), _)) if is_told => self.state().has.fill(false),
+                Either::Right((Either::Left(_), _)) => self.state().says.handle_pause_over(),
                 Either::Right((Either::Right(_), _)) => break,
                 _ => {}
             }
@@ -259,7 +217,7 @@ impl Proclamation {
     /// Tells the nodes that lack it, each once. What is said meanwhile goes to those that have answered.
     async fn tell(&self, engine: &Engine) {
         let mut calls: Fanout = Fanout::new(engine);
-        self.state().asked.fill((0, true));
+        self.state().says.handle_time_up();
         loop {
             self.ask_all(engine, &mut calls);
             let said = pin!(self.said.notified());
@@ -274,7 +232,7 @@ impl Proclamation {
     }
 
     fn ask_all(&self, engine: &Engine, calls: &mut Fanout) {
-        let lack = self.lack();
+        let lack: Vec<NodeId> = self.state().says.lacking().collect();
         // Read by the clock: it may be over by now.
         if lack.is_empty() || self.tenure.lost().is_some() {
             return;
@@ -284,9 +242,7 @@ impl Proclamation {
         for node in lack {
             let Some(slot) = engine.slot(node) else { continue };
             let may_be_asked = slot.node.reachable().and_then(|()| engine.may_vote(node)).is_ok();
-            if let Some(asked) = self.state().asked.get_mut(node.index()) {
-                *asked = (number, !may_be_asked);
-            }
+            self.state().says.handle_asked(node, number, may_be_asked);
             if may_be_asked {
                 let (target, owner) = (self.tenure.target().clone(), self.tenure.owner());
                 calls.push(engine, node, Command::Proclaim { target, owner, note: note.clone() });
@@ -295,33 +251,10 @@ impl Proclamation {
     }
 
     fn handle_answer(&self, node: NodeId, is_taken: bool) {
-        let number = {
-            let mut state = self.state();
-            let Some(asked) = state.asked.get_mut(node.index()) else { return };
-            asked.1 = true;
-            asked.0
-        };
-        if is_taken {
-            self.handle_taken(node, number);
+        let is_current = self.state().says.handle_answer(node, is_taken);
+        if is_current {
+            self.told.notify_waiters();
         }
-    }
-
-    fn handle_taken(&self, node: NodeId, number: u64) {
-        {
-            let mut state = self.state();
-            // Something newer may be said by now.
-            if state.number != number {
-                return;
-            }
-            if let Some(has) = state.has.get_mut(node.index()) {
-                *has = true;
-            }
-            let told = state.has.iter().filter(|has| **has).count();
-            if told >= self.needed {
-                state.confirmed = number;
-            }
-        }
-        self.told.notify_waiters();
     }
 
     fn state(&self) -> MutexGuard<'_, Said> {

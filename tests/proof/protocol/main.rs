@@ -36,6 +36,7 @@ mod model;
 mod names;
 mod parsed;
 mod patience;
+mod proclaiming;
 mod queue;
 mod quorum;
 mod rates;
