@@ -829,6 +829,7 @@ fn children_of_a_busy_process_look_at_its_leases_without_a_lock() {
         let (owned, redlock) = (Arc::clone(&owned), redlock.clone());
         let child = move || {
             let (writer, resigns) = owned.lock().unwrap().take().unwrap();
+            assert_eq!(writer.lock_delay(), SECOND);
             let lease = writer.downgrade().unwrap();
             let _ = (lease.check(), lease.clone());
             if number % 2 == 0 {

@@ -126,11 +126,6 @@ impl Leases {
         self.current.taken
     }
 
-    /// For how long its keys stand beyond its ttl.
-    pub const fn lock_delay(&self) -> Duration {
-        self.lock_delay
-    }
-
     /// For how long a node keeps its key.
     pub fn key_life(&self) -> Duration {
         validity::key_life(self.lifecycle.ttl(), self.lock_delay)
@@ -159,11 +154,6 @@ impl Leases {
     /// Whether the current one asked for the grant to be kept behind it.
     pub const fn lingers(&self) -> bool {
         !self.current.linger.is_zero()
-    }
-
-    /// For how long that is at most.
-    pub const fn linger(&self) -> Duration {
-        self.current.linger
     }
 
     /// Why it is about to be lost.

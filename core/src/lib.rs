@@ -112,7 +112,7 @@ pub use notice::{Manner, Notice, Pacer, Watch, says_at};
 pub use owner::{InvalidOwner, Owner};
 pub use pace::{Backoff, RttEstimator, UnloadedTrip};
 pub use proclaiming::Proclaiming;
-pub use queue::{Place, Queue, Station};
+pub use queue::{Comer, Joined, Known, Place, Queue, Station};
 pub use reading::ReadToken;
 pub use releases::{Batch, Kept, Unconfirmed, longest_release};
 pub use resource::{Resource, ResourceError};

@@ -25,8 +25,12 @@
 //!
 //! They are tested, each by name, in `tests/proof/protocol/queue.rs`, beside random schedules.
 
+mod join;
+
 use alloc::{collections::BTreeMap, vec::Vec};
 use core::mem;
+
+pub use self::join::{Comer, Joined, Known};
 
 /// A place in the order of arrival. None is given twice.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -44,7 +48,7 @@ pub enum Station {
 }
 
 /// Requests of one process for one resource.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Queue<W> {
     station: Station,
     next: u64,

@@ -63,6 +63,8 @@ pub(crate) struct Grant {
     owner: Owner,
     /// Whether its leases have fencing tokens.
     fenced: bool,
+    /// For how long its keys stand beyond its ttl. It is looked at without a lock, also in a process that was forked.
+    lock_delay: Duration,
     footprint: Arc<SharedFootprint>,
     /// Under which place of the line it was won.
     station: Option<Place>,
@@ -122,6 +124,7 @@ impl Grant {
             lowered: OnceLock::new(),
             owner,
             fenced: token.is_some(),
+            lock_delay,
             footprint,
             station,
             state: Lock::new(state),
@@ -177,8 +180,8 @@ impl Grant {
     }
 
     /// For how long its keys stand beyond its ttl.
-    pub(crate) fn lock_delay(&self) -> Duration {
-        self.state().leases.lock_delay()
+    pub(crate) const fn lock_delay(&self) -> Duration {
+        self.lock_delay
     }
 
     /// For how long a node keeps its key.

@@ -44,19 +44,25 @@ impl Leases {
     }
 
     /// Ends it, once. With a reason it is over for that, and nothing is released. Nothing where it has ended, or the number
-    /// is past: of such a lease nothing is left to be released. Without a number it ends whoever has it, or if it is kept.
-    pub fn end(&mut self, number: Option<u64>, reason: Option<LossReason>) -> Option<EndedLease> {
-        if self.is_past(number) || core::mem::replace(&mut self.ended, true) {
+    /// is past: of such a lease nothing is left to be released.
+    pub fn end(&mut self, number: u64, reason: Option<LossReason>) -> Option<EndedLease> {
+        if self.is_past(Some(number)) || core::mem::replace(&mut self.ended, true) {
             return None;
         }
-        // One that was kept was given back before.
-        let was_kept = self.lingers_until.take().is_some();
         let was_held = matches!(self.lifecycle.lost(), None | Some(LossReason::ShutDown));
         if let Some(reason) = reason {
             self.lifecycle.handle_ended(reason);
         }
         let Current { token, hold, .. } = self.current;
-        Some(EndedLease { token, hold, was_held: was_held && !was_kept })
+        Some(EndedLease { token, hold, was_held })
+    }
+
+    /// The same of what is kept as nobody's. Nothing where it is not: somebody may have taken it just now.
+    pub fn end_kept(&mut self) -> Option<EndedLease> {
+        self.lingers_until.take()?;
+        let ended = self.end(self.current.number, None)?;
+        // It was given back before.
+        Some(EndedLease { was_held: false, ..ended })
     }
 
     /// Whether it was lost under somebody's work, who has not said since that this is done. A shutdown ends it in time, and

@@ -63,6 +63,15 @@ impl Leases {
         Some(self.current.number)
     }
 
+    /// What has been seen of others, for this grant: while it is not known whether they wait, they wait for as long as was
+    /// asked for it to be kept at most.
+    #[must_use]
+    pub fn situation(&self, seen: Situation) -> Situation {
+        let is_unknown = seen.others == OthersWait::Unknown;
+        let turn = if is_unknown { seen.turn.max(self.current.linger) } else { seen.turn };
+        Situation { turn, ..seen }
+    }
+
     /// Whether the lease with this number may be followed by another, under the same grant.
     pub fn may_go_on(&self, number: u64) -> bool {
         !self.lowered && !self.is_past(Some(number)) && !self.ended && !self.current.shut_down

@@ -10,7 +10,7 @@ use super::{Grant, ReleaseAnswer, State};
 use crate::{
     engine::{Engine, footprint::Released, held::Outcomes},
     error::ReleaseError,
-    protocol::{FencingToken, LossReason, Timestamp},
+    protocol::{EndedLease, FencingToken, LossReason, Timestamp},
     shield::shielded,
     telemetry::{self, Caller, metrics},
 };
@@ -49,7 +49,7 @@ impl Drop for Ending<'_> {
         let Self { grant, engine, step } = self;
         let is_over = match *step {
             Step::Offered(number) => {
-                grant.end(engine, Some(number), Some(LossReason::LeftToExpire)).is_ok()
+                grant.end(engine, number, Some(LossReason::LeftToExpire)).is_ok()
             }
             Step::Ended => true,
             Step::Done => false,
@@ -81,7 +81,7 @@ impl Grant {
         // From before it is out of the list: a shutdown that waits for both finds one of them.
         let _counted = engine.count();
         ending.step = Step::Done;
-        let Ended { released, token, caller, report } = self.end(engine, Some(number), None)?;
+        let Ended { released, token, caller, report } = self.end(engine, number, None)?;
         ending.step = Step::Ended;
         let is_freed = released.keep(engine).is_none();
         let answer = engine.release(released, Arc::clone(&self.resource), token, caller, report);
@@ -112,7 +112,7 @@ impl Grant {
         }
         // Its end wakes a shutdown that waits until none is held.
         let _counted = engine.count();
-        if self.end(engine, Some(number), Some(LossReason::LeftToExpire)).is_ok() {
+        if self.end(engine, number, Some(LossReason::LeftToExpire)).is_ok() {
             self.make_room();
             self.changed.notify_waiters();
         }
@@ -121,8 +121,7 @@ impl Grant {
     /// Ends it without a release where it was lost under its holder's work and has a lock-delay: what that work has sent
     /// may still be on its way, and the keys keep others out meanwhile. False says that it is to be released.
     pub(super) fn leave_if_lost(self: &Arc<Self>, engine: &Arc<Engine>, number: u64) -> bool {
-        // Asked before any lock is taken: in a forked process a thread that is not there may have it.
-        if !engine.is_served() || self.lock_delay().is_zero() {
+        if self.lock_delay.is_zero() || !engine.is_served() {
             return false;
         }
         let mut ending = Ending { grant: self, engine, step: Step::Offered(number) };
@@ -134,10 +133,10 @@ impl Grant {
         if is_left {
             // Its end wakes a shutdown that waits until none is held.
             let _counted = engine.count();
-            if let Ok(Ended { token, caller, report, .. }) = self.end(engine, Some(number), None) {
+            if let Ok(Ended { token, caller, report, .. }) = self.end(engine, number, None) {
                 report.iter().for_each(|report| report.note_left());
                 metrics::released("left");
-                telemetry::left(self.held(&caller, token), self.lock_delay());
+                telemetry::left(self.held(&caller, token), self.lock_delay);
                 self.make_room();
                 self.changed.notify_waiters();
             }
@@ -181,16 +180,29 @@ impl Grant {
     pub(super) fn end(
         &self,
         engine: &Engine,
-        number: Option<u64>,
+        number: u64,
         reason: Option<LossReason>,
     ) -> Result<Ended, ReleaseError> {
-        let (key, place, held, ended) = {
-            let mut state = self.state();
-            // Nobody but a shutdown releases what somebody else holds.
-            let lease = state.leases.end(number, reason).ok_or(ReleaseError::ShutDown)?;
+        let ended = self.end_with(engine, |state| {
+            let lease = state.leases.end(number, reason)?;
             if reason.is_some() {
                 self.footprint.lock().handle_over();
             }
+            Some(lease)
+        });
+        // Nobody but a shutdown releases what somebody else holds.
+        ended.ok_or(ReleaseError::ShutDown)
+    }
+
+    /// The same by what ends it, under the lock.
+    pub(super) fn end_with(
+        &self,
+        engine: &Engine,
+        end: impl FnOnce(&mut State) -> Option<EndedLease>,
+    ) -> Option<Ended> {
+        let (key, place, held, ended) = {
+            let mut state = self.state();
+            let lease = end(&mut state)?;
             let ended = Ended {
                 released: self.released(&state, lease.hold),
                 token: lease.token,
@@ -209,7 +221,7 @@ impl Grant {
         if let Some(place) = place {
             engine.held.remove(place);
         }
-        Ok(ended)
+        Some(ended)
     }
 
     /// What is to be released of what was set too late. Where the keys are left for the lock-delay, so is that.

@@ -11,10 +11,10 @@
 
 use std::{mem, sync::Arc, time::Duration};
 
-use super::{Grant, HeldTenure, State, Tenure};
+use super::{Grant, HeldTenure, Tenure};
 use crate::{
     engine::{Engine, Waiter},
-    protocol::{Begun, GivenBack, OthersWait, Situation, Timestamp, turn_of},
+    protocol::{Begun, GivenBack, Situation, Timestamp, turn_of},
     telemetry::{self, Caller, Held, metrics},
 };
 
@@ -45,6 +45,7 @@ impl Grant {
         }
         // Read before any lock is taken: it is code of the user's, which may panic.
         let (now, steady) = (engine.now(), engine.steady());
+        let seen = self.situation(engine, now, steady);
         let mut late = Vec::new();
         let (offered, caller, token) = {
             let mut guard = self.state();
@@ -52,10 +53,9 @@ impl Grant {
             if !state.leases.may_go_on(number) {
                 return false;
             }
-            let before = state.leases.token();
+            let (before, situation) = (state.leases.token(), state.leases.situation(seen));
             let mut line = self.resource.line();
             let offered = loop {
-                let situation = self.situation(engine, state, now, steady);
                 let Some(wanted) = line.wanted_next(station, steady, now) else {
                     let is_kept = self.linger(engine, state, &mut line, situation);
                     break if is_kept { Offered::Kept } else { Offered::ToNobody(None) };
@@ -120,18 +120,15 @@ impl Grant {
         handed_on
     }
 
-    /// What decides whether it goes from one lease to the next: while it is not known whether others wait, they wait for as
-    /// long as was asked for it to be kept at most.
+    /// What decides whether it goes from one lease to the next. It asks the runtime, which is code of the user's: no lock may
+    /// be held.
     pub(super) fn situation(
         &self,
         engine: &Engine,
-        state: &State,
         now: Timestamp,
         steady: Timestamp,
     ) -> Situation {
         let (others, turn) = (self.resource.others_wait(), turn_of(engine.unloaded.round_trip()));
-        let is_unknown = others == OthersWait::Unknown;
-        let turn = if is_unknown { turn.max(state.leases.linger()) } else { turn };
         Situation { others, turn, now, steady }
     }
 

@@ -61,11 +61,12 @@ impl Grant {
         now: Timestamp,
     ) -> Option<Request> {
         let asked = &request.asked;
+        // What others are kept out for ended before it was kept, so that no other clock is read for it.
+        let seen = self.situation(engine, now, Timestamp::ORIGIN);
         let resumed = {
             let mut guard = self.state();
             let state = &mut *guard;
-            // What others are kept out for ended before it was kept, and `steady` says nothing new of it.
-            let situation = self.situation(engine, state, now, Timestamp::ORIGIN);
+            let situation = state.leases.situation(seen);
             let begun = state.leases.resume(&asked.next(keeps_until), situation);
             begun.map(|begun| {
                 state.caller = asked.caller.clone();
@@ -107,15 +108,12 @@ impl Grant {
     }
 
     fn end_lingering(&self, engine: &Engine) -> Option<Ended> {
-        {
-            let state = self.state();
-            if !state.leases.is_kept() {
-                return None;
-            }
+        self.end_with(engine, |state| {
+            let ended = state.leases.end_kept()?;
             // Under the lock: what is kept there is what lingers now, and not what another holder has kept since.
             self.resource.line().forget(self);
-        }
-        self.end(engine, None, None).ok()
+            Some(ended)
+        })
     }
 }
 

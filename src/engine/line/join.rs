@@ -1,19 +1,17 @@
 //! Who comes to a line: the first asks the nodes, the others wait.
 //!
-//! It decides what a request for one round gets without asking: where the resource is held here it is told so, where the
-//! head pauses what the head has found last, and where a round is under way what that finds. None of them sends anything,
-//! nor stands before anybody.
+//! It carries out what `Queue::join` decides. Only who asks sends anything.
 
 use std::{sync::Arc, time::Duration};
 
 use super::{Head, Pause, Standing, Waiter, held_here};
 use crate::{
     engine::{Engine, Grant, Met, Request, renewals::Timed, resources::ResourceSlot},
-    protocol::{GiveUp, Place, Timestamp, TurnedAway, WaitPolicy, Wakeup},
+    protocol::{Comer, GiveUp, Joined, Known, Place, Timestamp, TurnedAway, WaitPolicy, Wakeup},
 };
 
 /// What becomes of a request that has come.
-enum Joined {
+enum Came {
     /// It is the head.
     Asks(Place, Request, Pause),
     /// It asks for a permit beside the line, in which nobody stands.
@@ -44,7 +42,7 @@ impl Engine {
         let mut over = None;
         loop {
             match self.joined(slot, request, over.as_ref(), now) {
-                Joined::Asks(place, mut asks, first) => {
+                Came::Asks(place, mut asks, first) => {
                     asks.head = Some(Head::new(self, slot, place));
                     match self.moment_for_others(slot, &asks, first) {
                         Pause::None if asks.kept_back_until(self).is_none() => asks.ask(self, now),
@@ -52,24 +50,24 @@ impl Engine {
                     }
                     return Some(self.standing(slot, place));
                 }
-                Joined::Beside(asks) => {
+                Came::Beside(asks) => {
                     let place = asks.reserved;
                     asks.ask(self, now);
                     return place.map(|place| self.standing(slot, place));
                 }
-                Joined::Waits(place, wakeup) => {
+                Came::Waits(place, wakeup) => {
                     // Without the lock: it may spawn a task on a runtime that is the user's code.
                     self.wake(wakeup);
                     return Some(self.standing(slot, place));
                 }
-                Joined::Takes(grant, taking) => {
+                Came::Takes(grant, taking) => {
                     match grant.resume(self, taking, keeps_until, now) {
                         None => return None,
                         // It would not do, and has been given back.
                         Some(asks) => request = asks,
                     }
                 }
-                Joined::Held(grant, refused) => {
+                Came::Held(grant, refused) => {
                     if let Ok(left) = grant.left() {
                         refused.held_here(self, grant.owner(), left);
                         return None;
@@ -77,13 +75,13 @@ impl Engine {
                     // Its time is up: somebody may ask, or may in a moment, where this is called by whoever ends it.
                     (request, over) = (refused, Some(grant));
                 }
-                Joined::Known(met, mut refused) => {
+                Came::Known(met, mut refused) => {
                     refused.handle_met(&met);
                     refused.acquisition.handle_known(met.lost, met.at);
                     refused.turned_away(self, TurnedAway::Late);
                     return None;
                 }
-                Joined::Closed(refused) => {
+                Came::Closed(refused) => {
                     refused.give_up(self, GiveUp::Closed);
                     return None;
                 }
@@ -97,51 +95,61 @@ impl Engine {
         mut request: Request,
         over: Option<&Arc<Grant>>,
         now: Timestamp,
-    ) -> Joined {
+    ) -> Came {
         let is_over = |grant: &Arc<Grant>| over.is_some_and(|over| Arc::ptr_eq(over, grant));
         let mut line = slot.line();
-        // Asked under the lock: whoever closes looks through the lines afterwards.
-        if self.is_closed() {
-            return Joined::Closed(request);
-        }
-        if slot.target().is_any() && line.queue.is_idle() {
-            request.reserved = Some(line.queue.reserve());
-            return Joined::Beside(request);
-        }
-        if let Some(place) = line.queue.ask() {
-            // It was nobody's here, so that others might have had it.
-            line.stay.handle_left();
-            return Joined::Asks(place, request, line.first);
-        }
-        if line.queue.is_empty()
-            && let Some(kept) = line.take_kept()
-        {
-            return Joined::Takes(kept, request);
-        }
-        let is_single = request.asked.wait_policy == WaitPolicy::OneRound;
-        if is_single && let Some(grant) = held_here(&line).filter(|grant| !is_over(grant)) {
-            return Joined::Held(grant, request);
+        let holder = held_here(&line).filter(|grant| !is_over(grant));
+        let asks_once = request.asked.wait_policy == WaitPolicy::OneRound;
+        let comer = Comer { asks_once, is_any: slot.target().is_any() };
+        let known = Known {
+            // Asked under the lock: whoever closes looks through the lines afterwards.
+            closed: self.is_closed(),
+            kept: line.kept.is_some(),
+            held: holder.is_some(),
+            in_round: line.in_round,
+            found_held: line.met.as_ref().is_some_and(|met| met.lost.found_held()),
+        };
+        match (line.queue.join(comer, known), holder) {
+            (Joined::Closed, _) => return Came::Closed(request),
+            (Joined::Beside(place), _) => {
+                request.reserved = Some(place);
+                return Came::Beside(request);
+            }
+            (Joined::Asks(place), _) => {
+                // It was nobody's here, so that others might have had it.
+                line.stay.handle_left();
+                return Came::Asks(place, request, line.first);
+            }
+            (Joined::Takes, _) => {
+                if let Some(kept) = line.take_kept() {
+                    return Came::Takes(kept, request);
+                }
+            }
+            (Joined::Held, Some(grant)) => return Came::Held(grant, request),
+            (Joined::Told, _) => {
+                if let Some(met) = &line.met {
+                    return Came::Known(Arc::clone(met), request);
+                }
+            }
+            (Joined::Held | Joined::Shares | Joined::Stands, _) => {}
         }
         if let Some(met) = &line.met {
-            if is_single && !line.in_round && met.lost.found_held() {
-                return Joined::Known(Arc::clone(met), request);
-            }
             request.handle_met(met);
             request.acquisition.handle_known(met.lost, met.at);
         }
         let waiter = Box::new(Waiter { request, timer: None, shares: false, in_vain: None });
         let at = waiter.at();
-        let place = if is_single { line.queue.share(waiter) } else { line.queue.stand(waiter) };
-        if !is_single {
+        let place = if asks_once { line.queue.share(waiter) } else { line.queue.stand(waiter) };
+        if !asks_once {
             line.waited_for = line.waited_for.max(Some(now));
         }
-        let Some(at) = at else { return Joined::Waits(place, Wakeup::Silent) };
+        let Some(at) = at else { return Came::Waits(place, Wakeup::Silent) };
         let timed = Timed::Waiter(Arc::downgrade(slot), place);
         let (key, wakeup) = self.schedule(timed, None, at, Duration::ZERO);
         if let Some(waiter) = line.queue.get_mut(place) {
             waiter.timer = Some(key);
         }
-        Joined::Waits(place, wakeup)
+        Came::Waits(place, wakeup)
     }
 
     /// What one who comes anew does first where the resource was released here a moment ago, and somebody here wants

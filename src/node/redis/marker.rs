@@ -39,15 +39,14 @@ pub(super) struct Head {
     next_floor: u64,
 }
 
+/// No counter comes so far.
+const NUMBERS_END: u64 = FencingToken::MAX.get() + 1;
+
 impl Head {
     pub(super) fn read(text: &[u8]) -> Option<Self> {
         let mut parts = text.split(|byte| *byte == b' ');
         let (etag, high_water, next_floor) = (parts.next()?, parts.next()?, parts.next()?);
         let (high_water, next_floor) = (digits(high_water)?, digits(next_floor)?);
-        // No counter comes so far, and no script counts with such a number.
-        if high_water > FencingToken::MAX.get() {
-            return None;
-        }
         Some(Self { text: Box::from(text), etag_bytes: etag.len(), high_water, next_floor })
     }
 
@@ -62,7 +61,9 @@ impl Head {
     /// Whether so many tokens up to a hint are above what the generation before may hold, and not above all that is
     /// issued.
     pub(super) const fn allows(&self, hint: u64, count: u64) -> bool {
-        self.next_floor.saturating_add(count) <= hint && hint <= self.high_water
+        // What others have written there may be more than any script counts to.
+        let most = if self.high_water < NUMBERS_END { self.high_water } else { NUMBERS_END - 1 };
+        self.next_floor.saturating_add(count) <= hint && hint <= most
     }
 }
 

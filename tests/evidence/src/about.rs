@@ -14,11 +14,12 @@ const ABOUT: [(&str, &[&str]); 5] = [
     ("planted", &["core/src", "tests/proof/model", "tests/proof/planted"]),
     ("mutants", &["core/src"]),
     ("scripts", &["src/node"]),
-    ("sim", &["src", ":(exclude)src/node/redis"]),
+    ("sim", &["src", "core/src", ":(exclude)src/node/redis"]),
 ];
 
 /// What is no code, as `tests/long` has it.
-const NO_CODE: [&str; 4] = [
+const NO_CODE: [&str; 5] = [
+    ":(exclude,glob)core/src/**/*_test.rs",
     ":(exclude,glob)src/**/*_test.rs",
     ":(exclude,glob)src/**/*_test/**",
     ":(exclude,glob)src/guide*",
@@ -26,7 +27,7 @@ const NO_CODE: [&str; 4] = [
 ];
 
 fn about(part: &str) -> &'static [&'static str] {
-    ABOUT.iter().find(|(name, _)| *name == part).map_or(&["src"], |(_, paths)| paths)
+    ABOUT.iter().find(|(name, _)| *name == part).map_or(&["src", "core/src"], |(_, paths)| paths)
 }
 
 /// Whether there is a whole history to ask.

@@ -103,7 +103,7 @@ impl Asked {
     /// Whether any file of a part may be meant.
     fn asks_part(&self, part: &Part) -> bool {
         let may_be_here = |file: &String| {
-            let is_path = file.starts_with("src/") || file.starts_with("cli/");
+            let is_path = ["src/", "core/", "cli/"].iter().any(|root| file.starts_with(root));
             let mut folders = part.folders.iter();
             if part::folders().contains(file.as_str()) {
                 folders.any(|of| part::folder(of) == file)

@@ -66,6 +66,7 @@ pub(crate) const CRATE: Part = Part {
             "--test",
             "api",
         ],
+        &["-p", "quorlock-core", "--lib"],
         &["-p", "quorlock-proof", "--test", "cancellation"],
     ],
     is_whole: true,
@@ -97,8 +98,9 @@ pub(crate) const SCRIPTS: Part = Part {
 };
 
 /// What is in the names of the tests that are likely to find a mutant of a file, beside its own name.
-const LIKELY: [(&str, &[&str]); 23] = [
-    ("redis/scripts/", &["decides_as_the_scripts_do", "fast_path"]),
+const LIKELY: [(&str, &[&str]); 24] = [
+    ("redis/scripts/", &["kept::", "known::", "fast_path"]),
+    ("scripts/acquire", &["standing::", "lines::", "together"]),
     ("node/memory/", &["alike_test", "outages"]),
     ("redis/codec/", &["kept::", "votes_test"]),
     ("round/undo", &["semaphore", "late"]),
@@ -120,7 +122,7 @@ const LIKELY: [(&str, &[&str]); 23] = [
     ("redis/address/", &["urls::"]),
     ("redis/votes", &["one_by_one"]),
     ("node_store/slots", &["any_slot", "slot"]),
-    ("protocol/node_store/", &["alike_test", "conformance"]),
+    ("core/src/node_store/", &["kept::", "known::", "conformance"]),
 ];
 
 /// Whether a test is likely to find a mutant of a file.

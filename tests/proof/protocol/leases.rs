@@ -72,7 +72,7 @@ fn g1_one_number_holds_and_one_that_is_past_was_released_whatever_comes() {
     leases.handle_taken(0);
     leases.hold(0, at(99_999));
     assert!(!leases.is_taken() && leases.hold_until().is_none());
-    assert!(!leases.leave(0, at(20_000)) && leases.end(Some(0), None).is_none());
+    assert!(!leases.leave(0, at(20_000)) && leases.end(0, None).is_none());
     assert!(!leases.may_go_on(0));
 }
 
@@ -96,9 +96,9 @@ fn g1_a_holder_that_shares_it_with_readers_has_another_number_and_the_same_token
 fn g2_a_grant_ends_once_and_goes_on_with_nothing() {
     for reason in [None, Some(LossReason::LeftToExpire)] {
         let mut leases = taken(Asked::default());
-        let ended = leases.end(Some(0), reason).unwrap();
+        let ended = leases.end(0, reason).unwrap();
         assert!(ended.was_held && leases.has_ended() && !leases.lasts());
-        assert!(leases.end(Some(0), None).is_none());
+        assert!(leases.end(0, None).is_none());
         assert_eq!(leases.left(Some(0), at(1)), Err(reason.unwrap_or(LossReason::Released)));
         assert!(!leases.may_go_on(0) && leases.lower(0).is_none() && leases.shut_down().is_none());
         assert!(leases.begin_work(0).is_err());
@@ -108,13 +108,13 @@ fn g2_a_grant_ends_once_and_goes_on_with_nothing() {
     // One that is lost was not held any more when it ended.
     let mut leases = taken(Asked::default());
     leases.handle_check(at(20_000));
-    assert!(!leases.end(Some(0), None).unwrap().was_held);
+    assert!(!leases.end(0, None).unwrap().was_held);
     // A shutdown ends it while it is held.
     let mut leases = taken(Asked::default());
     assert_eq!(leases.shut_down(), Some(false));
     assert!(leases.shut_down().is_none() && !leases.may_go_on(0));
     assert_eq!(leases.begin_work(0), Err(LossReason::ShutDown));
-    assert!(leases.end(Some(0), None).unwrap().was_held);
+    assert!(leases.end(0, None).unwrap().was_held);
 }
 
 #[test]
@@ -143,13 +143,15 @@ fn g3_while_it_is_kept_nobody_holds_it_and_nobody_is_told() {
     let mut late = leases.clone();
     let due = late.handle_timeout(at(20_000));
     assert!(due.give_back && due.tell.is_none());
-    assert!(!leases.clone().end(None, None).unwrap().was_held, "it was given back before");
+    assert!(!leases.clone().end_kept().unwrap().was_held, "it was given back before");
     // Who takes it goes on with its own number and token.
     let begun = leases.resume(&next(Duration::ZERO), now(50)).unwrap();
     assert_eq!((begun.number, begun.token.map(FencingToken::get)), (2, Some(2)));
     assert!(!leases.is_kept() && leases.left(Some(2), at(50)).is_ok());
     assert!(leases.left(Some(1), at(50)).is_err() && leases.left(Some(0), at(50)).is_err());
     assert!(leases.resume(&next(Duration::ZERO), now(50)).is_none(), "it is not kept");
+    // Whoever found it kept a moment ago ends nothing.
+    assert!(leases.end_kept().is_none() && leases.left(Some(2), at(50)).is_ok());
 }
 
 #[test]
@@ -194,32 +196,32 @@ fn g4_it_is_left_where_it_was_lost_under_work_and_has_a_lock_delay() {
     assert!(ended.leave(0, at(9_898)));
     // Whoever lets it expire has said that the work is done.
     let mut expires = taken(with);
-    expires.end(Some(0), Some(LossReason::LeftToExpire));
+    expires.end(0, Some(LossReason::LeftToExpire));
     assert!(!expires.leave(0, at(20_000)));
     // What was set too late is released behind the same delay, also once it has ended so.
     let mut left = taken(with);
     left.handle_check(at(20_000));
     assert_eq!(left.hold_of_late(at(20_000), at(20_000)), Some(at(21_000)));
     assert!(left.leave(0, at(20_000)));
-    left.end(Some(0), None).unwrap();
+    left.end(0, None).unwrap();
     assert_eq!(left.hold_of_late(at(20_500), at(20_500)), Some(at(21_500)));
     let mut released = taken(with);
     released.handle_check(at(20_000));
-    released.end(Some(0), None).unwrap();
+    released.end(0, None).unwrap();
     assert_eq!(released.hold_of_late(at(20_000), at(20_000)), None, "its holder has said so");
 }
 
 #[test]
 fn g5_others_are_kept_out_from_when_a_holder_has_it_and_never_for_less() {
     let mut leases = leases(Asked { keeps_until: Some(at(500)), ..Asked::default() });
-    assert_eq!(leases.clone().end(Some(0), None).unwrap().hold, None, "nobody could work under it");
+    assert_eq!(leases.clone().end(0, None).unwrap().hold, None, "nobody could work under it");
     leases.handle_taken(0);
     assert_eq!(leases.hold_until(), Some(at(500)));
     assert!(leases.hand_on(&next(Duration::ZERO), now(499)).is_err(), "nor is it handed on");
     leases.hold(0, at(400));
     assert_eq!(leases.hold_until(), Some(at(500)));
     leases.hold(0, at(700));
-    let ended = leases.end(Some(0), None).unwrap();
+    let ended = leases.end(0, None).unwrap();
     assert_eq!((ended.hold, ended.token.map(FencingToken::get)), (Some(at(700)), Some(1)));
 }
 
@@ -327,8 +329,14 @@ fn random_schedules_let_one_number_hold_at_a_time() {
                     leases.handle_timeout(at(ms));
                 }
                 8 if random.random_bool(0.1) => {
+                    // By one who has found it kept a moment ago.
+                    let is_kept = leases.is_kept();
+                    assert_eq!(leases.end_kept().is_some(), is_kept && !is_over, "seed {seed}");
+                    is_over |= is_kept;
+                }
+                8 if random.random_bool(0.1) => {
                     let was_over = is_over;
-                    assert_eq!(leases.end(Some(number), None).is_some(), is_current && !was_over);
+                    assert_eq!(leases.end(number, None).is_some(), is_current && !was_over);
                     if is_current && !was_over {
                         is_over = true;
                         ended += 1;
@@ -341,7 +349,7 @@ fn random_schedules_let_one_number_hold_at_a_time() {
                     assert_eq!(is_left, may && reason && (!is_over || was_left), "seed {seed}");
                     was_left |= is_left;
                     if is_left {
-                        assert_eq!(leases.end(Some(number), None).is_some(), !is_over);
+                        assert_eq!(leases.end(number, None).is_some(), !is_over);
                         is_over = true;
                     }
                 }

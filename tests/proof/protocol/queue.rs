@@ -325,3 +325,90 @@ fn l1_who_asked_beside_the_line_stands_where_it_came_and_asks_for_all_where_nobo
     assert_eq!(queue.leave(third), Some(3));
     assert_eq!(queue.next_to_ask().map(|(_, request)| request), Some(4));
 }
+
+/// Who comes to a resource that is free, asked for or held here, by everything that may be known of it: the whole table.
+#[test]
+fn whoever_comes_asks_waits_or_is_told_by_what_is_known_here() {
+    use quorlock_core::{Comer, Joined, Known};
+    let states = |number: u32| {
+        let (mut queue, first) = asked();
+        match number {
+            0 => {
+                queue.handle_over(first);
+            }
+            1 => {}
+            2 => {
+                queue.handle_won(first);
+            }
+            // Somebody stands in line, too.
+            3 => {
+                queue.stand(7);
+            }
+            4 => {
+                queue.stand(7);
+                queue.handle_won(first);
+            }
+            // It is over, and the next one has not been let in.
+            _ => {
+                queue.stand(7);
+                queue.handle_over(first);
+            }
+        }
+        queue
+    };
+    let mut seen = std::collections::BTreeMap::new();
+    for bits in 0..128_u32 {
+        let bit = |number: u32| bits >> number & 1 == 1;
+        let comer = Comer { asks_once: bit(0), is_any: bit(1) };
+        let known = Known {
+            closed: bit(2),
+            kept: bit(3),
+            held: bit(4),
+            in_round: bit(5),
+            found_held: bit(6),
+        };
+        for state in 0..6 {
+            let mut queue = states(state);
+            let before = (queue.station(), queue.len());
+            let joined = queue.join(comer, known);
+            let is_free = state == 0;
+            let has_line = state > 2;
+            let expected = if known.closed {
+                "closed"
+            } else if is_free && comer.is_any {
+                "beside"
+            } else if is_free {
+                "asks"
+            } else if known.kept && !has_line {
+                "takes"
+            } else if !comer.asks_once {
+                "stands"
+            } else if known.held {
+                "held"
+            } else if known.found_held && !known.in_round {
+                "told"
+            } else {
+                "shares"
+            };
+            let is = match joined {
+                Joined::Closed => "closed",
+                Joined::Asks(place) => {
+                    assert_eq!(queue.station(), Station::Asked(place));
+                    "asks"
+                }
+                Joined::Beside(_) => "beside",
+                Joined::Takes => "takes",
+                Joined::Held => "held",
+                Joined::Told => "told",
+                Joined::Shares => "shares",
+                Joined::Stands => "stands",
+            };
+            assert_eq!(is, expected, "{comer:?}, {known:?}, state {state}");
+            if is != "asks" {
+                assert_eq!((queue.station(), queue.len()), before, "it stands nowhere by itself");
+            }
+            *seen.entry(is).or_insert(0) += 1;
+        }
+    }
+    assert_eq!(seen.len(), 8, "{seen:?}");
+}
