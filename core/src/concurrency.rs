@@ -53,8 +53,8 @@ pub struct Concurrency<W> {
     traffic: Traffic,
 }
 
-/// A round that has been let in, and what it has seen so far. It counts until a quorum has answered it, or until it is
-/// given back.
+/// A round that has been let in, and what it has seen so far. It counts until it is given back: once a quorum has answered
+/// it, or before. A clone is for looking at another future, and is not given back beside it.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Turn {
     waited: bool,

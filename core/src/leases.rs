@@ -211,6 +211,9 @@ impl Leases {
     /// Its time has come.
     pub fn handle_timeout(&mut self, now: Timestamp) -> Due {
         let mut due = Due::default();
+        if self.ended {
+            return due;
+        }
         while let Some(action) = self.lifecycle.handle_timeout(now) {
             match action {
                 LeaseAction::Extend => due.extend = true,

@@ -70,7 +70,8 @@ impl Proclaiming {
         self.number
     }
 
-    /// All nodes may be asked again: those that owe an answer have had their time.
+    /// All nodes may be asked again: those that owe an answer have had their time, and what they say later is not to be told
+    /// here.
     pub fn handle_time_up(&mut self) {
         self.asked.fill((0, true));
     }
@@ -91,7 +92,7 @@ impl Proclaiming {
         }
     }
 
-    /// A node has answered, and has taken what it was told, or has not. Says whether something newer is not said by now.
+    /// A node has answered, and has taken what it was told, or has not. Says whether it has what is said now.
     pub fn handle_answer(&mut self, node: NodeId, is_taken: bool) -> bool {
         let Some(asked) = self.asked.get_mut(node.index()) else { return false };
         asked.1 = true;

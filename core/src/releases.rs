@@ -8,7 +8,7 @@
 //! - **U1** Each one is handed out again and again until it is confirmed, over, or has to make room.
 //! - **U2** None is handed out before it is due, nor while it is under way.
 //! - **U3** To a node that answers nothing one at a time is sent, with pauses that double.
-//! - **U4** No more are kept than [`MOST`](Unconfirmed::MOST): the oldest of those that wait makes room.
+//! - **U4** No more wait than [`MOST`](Unconfirmed::MOST), and one batch that is under way: the oldest of those makes room.
 
 use alloc::{
     collections::{BTreeMap, VecDeque},

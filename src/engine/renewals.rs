@@ -121,7 +121,7 @@ impl Engine {
             let Some(grant) = grant.upgrade() else { continue };
             let Some(outcome) = grant.tick(key, now.max(key.at())) else { continue };
             if outcome.give_back {
-                kept.push(grant);
+                kept.push((grant, outcome.extend));
                 continue;
             }
             // Before anybody is told: whatever follows from that must find the lease in its place.
@@ -133,25 +133,34 @@ impl Engine {
                 renewals.push(grant);
             }
         }
-        let mut renewals = renewals.into_iter().peekable();
-        while renewals.peek().is_some() {
-            let batch = batch(&mut renewals);
-            let renewal = Renewal::new(self, batch);
-            // It is not counted as under way: closing need not wait for it, since the leases are still held.
-            self.spawn_uncounted(renewal.extend(None));
-        }
+        self.renew(renewals);
         tell_all(news);
         // The rest asks the runtime, which is code of the user's and may panic: each by itself, so that what is due beside
         // it is seen to.
-        for grant in kept {
+        let mut taken = Vec::new();
+        for (grant, extend) in kept {
             shielded(|| grant.give_back(self));
-            // It may have been taken just now.
+            // It may have been taken just now, and is renewed as it would have been.
             grant.schedule(self);
+            if extend && !grant.is_given_back() {
+                taken.push(grant);
+            }
         }
+        self.renew(taken);
         for (slot, place) in waiting {
             shielded(|| self.handle_waiter_due(&slot, place, now));
         }
         self.renewals.timers().next_look(now)
+    }
+
+    /// Extends leases that are due, as many together as one message takes.
+    fn renew(self: &Arc<Self>, due: Vec<Arc<Grant>>) {
+        let mut due = due.into_iter().peekable();
+        while due.peek().is_some() {
+            let renewal = Renewal::new(self, batch(&mut due));
+            // It is not counted as under way: closing need not wait for it, since the leases are still held.
+            self.spawn_uncounted(renewal.extend(None));
+        }
     }
 
     /// Extends one lease beside whatever its holder does, which lets readers in: those of this process do not ask before it.

@@ -231,13 +231,11 @@ impl OnNodes {
     }
 
     /// Whether others wait, as far as the nodes have said since the last round began.
-    pub(super) fn others_wait(&self) -> OthersWait {
+    pub(super) fn others_wait(&self, now: Timestamp) -> OthersWait {
         let known = self.known();
         if known.others.iter().any(|(_, wait)| *wait) {
             OthersWait::Somebody
-        } else if known.others.len() >= known.quorum.needed()
-            && self.runtime.now() < known.heard_until
-        {
+        } else if known.others.len() >= known.quorum.needed() && now < known.heard_until {
             OthersWait::Nobody
         } else {
             OthersWait::Unknown

@@ -199,7 +199,7 @@ fn a_node_that_votes_again_and_a_round_that_nodes_have_changed_for_make_it_ask_s
 #[test]
 fn whether_others_wait_is_what_the_nodes_have_said_since_the_last_round_began() {
     let world = World::new();
-    let others = || world.on_nodes.others_wait();
+    let others = || world.on_nodes.others_wait(world.clock.now());
     world.begin_round();
     assert_eq!((others(), world.on_nodes.hears_until()), (OthersWait::Unknown, None));
     world.tell(0, LineHint::Alone);
@@ -226,7 +226,7 @@ fn whether_others_wait_is_what_the_nodes_have_said_since_the_last_round_began() 
 #[test]
 fn that_nobody_waits_is_believed_for_as_long_as_the_nodes_would_tell_of_somebody() {
     let world = World::new();
-    let others = || world.on_nodes.others_wait();
+    let others = || world.on_nodes.others_wait(world.clock.now());
     world.begin_round();
     (0..3).for_each(|node| world.tell(node, LineHint::Alone));
     world.clock.pass(TTL - Duration::from_millis(1));

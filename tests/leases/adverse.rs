@@ -14,7 +14,7 @@ use std::{
 
 use quorlock::{
     AcquireError, AcquireFuture, Lease,
-    protocol::Timestamp,
+    protocol::{Drift, Timestamp},
     runtime::{Runtime, Task},
 };
 
@@ -243,7 +243,26 @@ impl fmt::Debug for Hooked {
 /// Between the timer that finds that it has been kept for long enough, and what gives it back.
 #[test]
 fn what_is_taken_at_the_moment_that_it_is_given_back_is_renewed_and_lost_as_ever() {
-    let linger = 2 * SECOND;
+    taken_when_given_back(2 * SECOND);
+}
+
+/// Its time is up at the very moment at which it is to be renewed.
+#[test]
+fn what_is_taken_when_it_is_to_be_renewed_and_given_back_is_renewed() {
+    let renewed_after = (TTL - Drift::default().of(TTL)) / 3;
+    taken_when_given_back(renewed_after);
+}
+
+/// It is kept for so long after the round that has won it began.
+#[track_caller]
+fn taken_when_given_back(kept_for: Duration) {
+    let took = {
+        let world = Fixture::new(TTL);
+        let begun = world.machine.now();
+        drop(world.acquire("r"));
+        world.machine.now().saturating_since(begun)
+    };
+    let linger = kept_for - took;
     let hook: Arc<Mutex<Hook>> = Arc::default();
     let world = {
         let hook = Arc::clone(&hook);

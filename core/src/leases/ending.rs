@@ -18,9 +18,9 @@ pub struct EndedLease {
 
 impl Leases {
     /// The process shuts down. Says whether work goes on under it, which is told and gives it back when it has come to its
-    /// end; nothing where it has ended.
+    /// end; nothing where it has ended, or is nobody's, or was shut down before.
     pub fn shut_down(&mut self) -> Option<bool> {
-        if self.ended || core::mem::replace(&mut self.current.shut_down, true) {
+        if self.ended || self.is_kept() || core::mem::replace(&mut self.current.shut_down, true) {
             return None;
         }
         self.lifecycle.handle_ended(LossReason::ShutDown);

@@ -74,7 +74,11 @@ impl Leases {
 
     /// Whether the lease with this number may be followed by another, under the same grant.
     pub fn may_go_on(&self, number: u64) -> bool {
-        !self.lowered && !self.is_past(Some(number)) && !self.ended && !self.current.shut_down
+        !self.is_past(Some(number)) && self.goes_on()
+    }
+
+    const fn goes_on(&self) -> bool {
+        !self.lowered && !self.ended && !self.current.shut_down
     }
 
     /// The next lease begins where the one before ends, in one step: from now on its number is the current one.
@@ -87,6 +91,9 @@ impl Leases {
         next: &NextLease,
         situation: Situation,
     ) -> Result<Begun, NotHandedOn> {
+        if !self.goes_on() {
+            return Err(NotHandedOn::Ending);
+        }
         let Situation { others, turn, now, steady } = situation;
         let is_kept = self.current.hold.is_some_and(|until| until > steady);
         let offer = Offer {
@@ -114,7 +121,8 @@ impl Leases {
         let until = heard_until.map_or(until, |heard| until.min(heard));
         let may = !linger.is_zero()
             && self.current.hold.is_none_or(|until| until <= steady)
-            && !self.current.shut_down
+            && self.goes_on()
+            && !self.is_kept()
             && others != OthersWait::Somebody
             && self.row.has_next()
             && self.lifecycle.is_sound(now)
@@ -132,7 +140,7 @@ impl Leases {
 
     /// It is kept, and a lease begins that takes it.
     pub fn resume(&mut self, next: &NextLease, situation: Situation) -> Option<Begun> {
-        if self.lingers_until.is_none() || self.ended {
+        if !self.is_kept() {
             return None;
         }
         let begun = self.hand_on(next, situation).ok()?;

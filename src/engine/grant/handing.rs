@@ -11,7 +11,7 @@
 
 use std::{mem, sync::Arc, time::Duration};
 
-use super::{Grant, HeldTenure, Tenure};
+use super::{Grant, HeldTenure, State, Tenure};
 use crate::{
     engine::{Engine, Waiter},
     protocol::{Begun, GivenBack, Situation, Timestamp, turn_of},
@@ -45,7 +45,6 @@ impl Grant {
         }
         // Read before any lock is taken: it is code of the user's, which may panic.
         let (now, steady) = (engine.now(), engine.steady());
-        let seen = self.situation(engine, now, steady);
         let mut late = Vec::new();
         let (offered, caller, token) = {
             let mut guard = self.state();
@@ -53,9 +52,11 @@ impl Grant {
             if !state.leases.may_go_on(number) {
                 return false;
             }
-            let (before, situation) = (state.leases.token(), state.leases.situation(seen));
+            let before = state.leases.token();
             let mut line = self.resource.line();
             let offered = loop {
+                // Under the lock of the line: who comes for something else that overlaps is seen here, or finds it kept.
+                let situation = self.situation(engine, state, now, steady);
                 let Some(wanted) = line.wanted_next(station, steady, now) else {
                     let is_kept = self.linger(engine, state, &mut line, situation);
                     break if is_kept { Offered::Kept } else { Offered::ToNobody(None) };
@@ -120,16 +121,17 @@ impl Grant {
         handed_on
     }
 
-    /// What decides whether it goes from one lease to the next. It asks the runtime, which is code of the user's: no lock may
-    /// be held.
+    /// What decides whether it goes from one lease to the next. It reads no clock.
     pub(super) fn situation(
         &self,
         engine: &Engine,
+        state: &State,
         now: Timestamp,
         steady: Timestamp,
     ) -> Situation {
-        let (others, turn) = (self.resource.others_wait(), turn_of(engine.unloaded.round_trip()));
-        Situation { others, turn, now, steady }
+        let (others, turn) =
+            (self.resource.others_wait(now), turn_of(engine.unloaded.round_trip()));
+        state.leases.situation(Situation { others, turn, now, steady })
     }
 
     /// Whoever is next here leaves the resource to others for a moment before it asks.

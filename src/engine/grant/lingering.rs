@@ -61,12 +61,11 @@ impl Grant {
         now: Timestamp,
     ) -> Option<Request> {
         let asked = &request.asked;
-        // What others are kept out for ended before it was kept, so that no other clock is read for it.
-        let seen = self.situation(engine, now, Timestamp::ORIGIN);
         let resumed = {
             let mut guard = self.state();
             let state = &mut *guard;
-            let situation = state.leases.situation(seen);
+            // What others are kept out for ended before it was kept, so that no other clock is read for it.
+            let situation = self.situation(engine, state, now, Timestamp::ORIGIN);
             let begun = state.leases.resume(&asked.next(keeps_until), situation);
             begun.map(|begun| {
                 state.caller = asked.caller.clone();
@@ -80,6 +79,9 @@ impl Grant {
         if let Some(timer) = timer {
             engine.cancel(timer);
         }
+        // In its hands before the runtime is asked, which may panic: dropping it gives it back.
+        let tenure = Tenure::new(Arc::clone(self), number, token, asked.ttl);
+        let tenure = HeldTenure::new(tenure, Arc::clone(engine));
         if moved {
             self.schedule(engine);
         }
@@ -87,8 +89,7 @@ impl Grant {
         let held =
             Held { caller: &request.asked.caller, target: self.target(), owner: self.owner, token };
         telemetry::acquired(held, 0, now.saturating_since(request.acquisition.started()));
-        let tenure = Tenure::new(Arc::clone(self), number, token, asked.ttl);
-        request.grant(HeldTenure::new(tenure, Arc::clone(engine)));
+        request.grant(tenure);
         None
     }
 

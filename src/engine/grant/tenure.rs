@@ -108,7 +108,7 @@ impl Tenure {
 
     /// Work begins that ends when the lease is lost, and then gives it back.
     pub(crate) fn begin_work(&self) -> Result<(), LeaseLost> {
-        let mut state = self.grant.state();
+        let Some(mut state) = self.grant.state_here() else { return Err(self.forked()) };
         let begun = state.leases.begin_work(self.number);
         begun.map_err(|reason| self.grant.lost(Some(&state), reason))
     }

@@ -69,8 +69,8 @@ impl ResourceSlot {
 
     /// Whether others than those who stand in this line wait for it, as far as is known: other processes, or those of this
     /// one who want, or have, something else that it has a resource in common with.
-    pub(in crate::engine) fn others_wait(&self) -> OthersWait {
-        if self.is_shared() { OthersWait::Somebody } else { self.on_nodes.others_wait() }
+    pub(in crate::engine) fn others_wait(&self, now: Timestamp) -> OthersWait {
+        if self.is_shared() { OthersWait::Somebody } else { self.on_nodes.others_wait(now) }
     }
 
     /// Whether somebody here wants, or has, something else that it has a resource in common with.

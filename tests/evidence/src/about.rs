@@ -13,7 +13,7 @@ const ABOUT: [(&str, &[&str]); 5] = [
     ("model", &["core/src", "tests/proof/model"]),
     ("planted", &["core/src", "tests/proof/model", "tests/proof/planted"]),
     ("mutants", &["core/src"]),
-    ("scripts", &["src/node"]),
+    ("scripts", &["src/node", "core/src/node_store", "core/src/line"]),
     ("sim", &["src", "core/src", ":(exclude)src/node/redis"]),
 ];
 

@@ -108,7 +108,7 @@ impl Asked {
             if part::folders().contains(file.as_str()) {
                 folders.any(|of| part::folder(of) == file)
             } else {
-                !is_path || folders.any(|of| file.starts_with(of))
+                !is_path || folders.any(|of| file.starts_with(of) || of.starts_with(file.as_str()))
             }
         };
         let is_core = part.folders == CORE.folders;

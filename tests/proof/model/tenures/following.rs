@@ -1,7 +1,7 @@
 //! How one lease follows another under one grant: handed on, kept as nobody's and taken again, or shared with readers.
 //!
-//! Goal: whether and under which token, the production's `Row` and `Lifecycle` alone decide. Method: each lease behind the
-//! first asks for a ttl of its own.
+//! Goal: whether and under which number and token, the production's `Leases` alone decide. Method: each lease behind the first
+//! asks for a ttl of its own, and behind each step both numbers are asked.
 
 use core::time::Duration;
 
@@ -9,59 +9,89 @@ use super::{
     Setup,
     holder::{Holder, Outbox, Stage, small},
 };
-use crate::protocol::{Offer, OthersWait, Timestamp, Wanted, turn_of, validity};
+use crate::protocol::{
+    Leases, NextLease, OthersWait, Situation, Timestamp, Wanted, turn_of, validity,
+};
 
 pub(crate) const HALF: &str =
     "a lease that is handed on has half of its time left, and is not about to be lost";
+
+pub(crate) const ONE: &str = "one number holds at a time";
+pub(crate) const SHARED: &str = "what readers share is handed on to nobody";
+pub(crate) const KEPT: &str = "what was taken is not given back as nobody's";
 
 impl Holder {
     /// The next one in line of this process has the grant now, or one that has come while it was nobody's.
     pub(crate) fn hand_on(&mut self, setup: &Setup, now: Timestamp) -> Option<()> {
         let (ttl, lock_delay) = (setup.ttl_of(self.tokens.len()), setup.lock_delay());
-        let (row, lifecycle) = (self.row.as_mut()?, self.lifecycle.as_mut()?);
-        if self.lowered {
-            return None;
-        }
-        let offer = Offer {
-            lifecycle,
-            lock_delay,
-            is_kept: false,
-            alone: false,
-            others: OthersWait::Nobody,
-            turn: turn_of(None),
-            now,
-        };
         let wanted = Wanted { ttl, lock_delay, min_validity: Duration::ZERO, alone: false };
-        let token = row.next(&offer, wanted).ok()?;
-        let left = validity::left(lifecycle.deadline(), now);
+        let (renewal, linger) = (setup.policy(), setup.linger());
+        let next = NextLease { wanted, renewal, keeps_until: None, linger };
+        let leases = self.leases.as_mut()?;
+        let (number, was_sound) = (leases.number(), leases.lifecycle().is_sound(now));
+        let begun = if leases.is_kept() {
+            let begun = leases.resume(&next, situation(now))?;
+            // Whoever has found it kept a moment ago ends nothing.
+            if leases.clone().end_kept().is_some() {
+                self.wrong = Some(KEPT);
+            }
+            begun
+        } else {
+            let may = leases.may_go_on(number);
+            may.then(|| leases.hand_on(&next, situation(now)).ok()).flatten()?
+        };
+        leases.handle_taken(begun.number);
+        if leases.is_lowered() {
+            self.wrong = Some(SHARED);
+        }
+        let left = validity::left(leases.lifecycle().deadline(), now);
         let promised = ttl.saturating_sub(setup.drift().of(ttl));
         let may = matches!(self.stage, Stage::Held | Stage::Lingers);
-        if left < promised / 2 || !may || !lifecycle.is_sound(now) {
+        if left < promised / 2 || !may || !was_sound {
             self.wrong = Some(HALF);
         }
+        if leases.left(Some(number), now).is_ok() || leases.left(Some(begun.number), now).is_err() {
+            self.wrong = Some(ONE);
+        }
         self.stage = Stage::Held;
-        self.tokens.push(small(token?.get()));
-        let _asked_again = lifecycle.handle_tenure(ttl, setup.policy(), now);
+        self.tokens.push(small(begun.token?.get()));
         Some(())
     }
 
     /// Nobody holds it, and it is kept.
-    pub(crate) fn linger(&mut self, setup: &Setup, now: Timestamp) -> Option<()> {
-        let (row, lifecycle) = (self.row.as_ref()?, self.lifecycle.as_mut()?);
-        if self.lowered || !row.has_next() || !lifecycle.is_sound(now) {
+    pub(crate) fn linger(&mut self, _: &Setup, now: Timestamp) -> Option<()> {
+        let leases = self.leases.as_mut()?;
+        let number = leases.number();
+        if !leases.may_go_on(number) || !leases.keep(situation(now), None) {
             return None;
         }
-        let ttl = lifecycle.ttl();
-        let _asked_again = lifecycle.handle_tenure(ttl, setup.policy(), now);
+        if leases.left(Some(number), now).is_ok() {
+            self.wrong = Some(ONE);
+        }
         self.stage = Stage::Lingers;
         Some(())
     }
 
     /// Its holder shares it with readers from now on, and the nodes follow.
     pub(crate) fn lower(&mut self, setup: &Setup, now: Timestamp) -> Outbox {
-        self.lowered = true;
+        if let Some(leases) = &mut self.leases {
+            let number = leases.number();
+            if leases.lower(number).is_none() || leases.left(Some(number), now).is_ok() {
+                self.wrong = Some(ONE);
+            }
+        }
         self.extend(setup, now)
     }
+
+    /// Whether its holder shares it with readers.
+    pub(super) fn is_lowered(&self) -> bool {
+        self.leases.as_ref().is_some_and(Leases::is_lowered)
+    }
+}
+
+/// Nobody else is known to wait.
+fn situation(now: Timestamp) -> Situation {
+    Situation { others: OthersWait::Nobody, turn: turn_of(None), now, steady: now }
 }
 
 impl Setup {

@@ -1,4 +1,4 @@
-//! One client's grant over time: the production's round, its lifecycle, its extensions and the leases of its row.
+//! One client's grant over time: the production's round, its extensions and its leases.
 //!
 //! Goal: deadlines, renewals, losses and hand-overs are decided by the production alone. Method: each machine is told the
 //! client's own time, which runs at a rate of its own; what it wants sent goes to the wires, what it wants done is done.
@@ -9,9 +9,9 @@ use super::Setup;
 use crate::{
     model::node::{owner, resource},
     protocol::{
-        Command, Drift, ExtendOutcome, ExtendSpec, FencingToken, Footprint, LeaseAction, Lifecycle,
-        Mark, NodeId, Quorum, RenewalPolicy, Round, RoundLoss, RoundSpec, Row, Tally, Target,
-        Timestamp, TokenRange, Verdict, validity,
+        Command, Drift, ExtendOutcome, ExtendSpec, FencingToken, Footprint, LeaseAction, Leases,
+        Lifecycle, Mark, NodeId, Quorum, RenewalPolicy, Round, RoundLoss, RoundSpec, Row, Tally,
+        Target, Timestamp, TokenRange, Verdict, validity,
     },
 };
 
@@ -96,11 +96,11 @@ pub(crate) struct Holder {
     /// Until nothing more can be heard.
     round: Option<Round>,
     footprint: Option<Footprint>,
-    pub(crate) lifecycle: Option<Lifecycle>,
-    extension: Option<Tally>,
+    /// Until it is given back.
+    pub(super) leases: Option<Leases>,
+    /// With whether it was begun as a reader's.
+    extension: Option<(Tally, bool)>,
     extensions: u8,
-    pub(super) row: Option<Row>,
-    pub(super) lowered: bool,
     started: Timestamp,
     /// Its keys are kept for so many ticks when it is given back, up to when nobody else is to have it, and so many nodes do.
     pub(crate) keep: u8,
@@ -119,6 +119,7 @@ pub(crate) struct Holder {
 pub(crate) type Outbox = Vec<(usize, Letter)>;
 
 pub(crate) const STAYS: &str = "a lease that is lost stays lost";
+pub(crate) const ONCE: &str = "a grant ends, once";
 
 impl Holder {
     pub(crate) fn begin(
@@ -136,11 +137,9 @@ impl Holder {
             stage: Stage::Asking,
             round: Some(Round::acquire(Quorum::of(NODES), spec, now)),
             footprint: None,
-            lifecycle: None,
+            leases: None,
             extension: None,
             extensions: 0,
-            row: None,
-            lowered: false,
             started: now,
             keep: 0,
             kept_until: 0,
@@ -191,30 +190,38 @@ impl Holder {
     ) {
         self.stage = Stage::Held;
         let (row, token) = Row::begin(tokens, now);
-        self.row = Some(row);
         self.tokens.push(small(token.expect("a token").get()));
         let policy = setup.policy();
         let lifecycle = Lifecycle::new(self.started, deadline, setup.ttl(), setup.drift(), policy);
-        self.lifecycle = Some(lifecycle);
+        let asked = (setup.linger(), setup.lock_delay(), false);
+        let mut leases = Leases::new(lifecycle, row, token, asked, None);
+        leases.handle_taken(leases.number());
+        self.leases = Some(leases);
     }
 
     /// The client's timers, which fire as soon as they are due.
     pub(crate) fn tick(&mut self, setup: &Setup, now: Timestamp) -> Outbox {
         let mut sent = Outbox::new();
-        while let Some(action) =
-            self.lifecycle.as_mut().and_then(|lifecycle| lifecycle.handle_timeout(now))
-        {
-            sent.extend(self.act(action, setup, now));
+        let Some(leases) = &mut self.leases else { return sent };
+        let due = leases.handle_timeout(now);
+        if due.extend && self.is_timed() {
+            sent.extend(self.extend(setup, now));
         }
+        if due.give_back {
+            sent.extend(self.give_back(setup, now));
+        }
+        sent.extend(self.told(due.tell, setup, now));
         sent
     }
 
-    fn act(&mut self, action: LeaseAction, setup: &Setup, now: Timestamp) -> Outbox {
+    /// What its holder is told.
+    fn told(&mut self, action: Option<LeaseAction>, setup: &Setup, now: Timestamp) -> Outbox {
         match action {
-            LeaseAction::Extend if self.is_timed() => self.extend(setup, now),
             // Nobody has lost anything.
-            LeaseAction::Lose(_) if self.stage == Stage::Lingers => self.give_back(setup, now),
-            LeaseAction::Lose(_) => {
+            Some(LeaseAction::Lose(_)) if self.stage == Stage::Lingers => {
+                self.give_back(setup, now)
+            }
+            Some(LeaseAction::Lose(_)) => {
                 self.end(Stage::Over);
                 Outbox::new()
             }
@@ -233,11 +240,11 @@ impl Holder {
     }
 
     pub(super) fn extend(&mut self, setup: &Setup, now: Timestamp) -> Outbox {
-        let (Some(round), Some(lifecycle)) = (&self.round, &self.lifecycle) else {
+        let (Some(round), Some(leases)) = (&self.round, &self.leases) else {
             return Outbox::new();
         };
         let RoundSpec { target, owner, .. } = round.spec();
-        let lowered = self.lowered;
+        let (lifecycle, lowered) = (leases.lifecycle(), leases.is_lowered());
         let target =
             if lowered { Target::Lowered(target.resource().clone()) } else { target.clone() };
         let mut spec = ExtendSpec::new(target, *owner, lifecycle.ttl());
@@ -255,7 +262,7 @@ impl Holder {
             })
             .collect();
         self.extensions += 1;
-        self.extension = Some(tally);
+        self.extension = Some((tally, lowered));
         sent
     }
 
@@ -281,7 +288,7 @@ impl Holder {
             }
             Letter::Extend { number, .. } => {
                 if number == self.extensions
-                    && let Some(extension) = &mut self.extension
+                    && let Some((extension, _)) = &mut self.extension
                 {
                     extension.handle_reply(node, reply, now);
                 }
@@ -294,30 +301,29 @@ impl Holder {
 
     /// The time for one command has passed: nobody waits for the answers to an extension any more.
     pub(crate) fn give_up_extension(&mut self, setup: &Setup, now: Timestamp) -> Option<Outbox> {
-        self.extension.as_mut()?.handle_timeout(now);
+        self.extension.as_mut()?.0.handle_timeout(now);
         Some(self.settle_extension(setup, now))
     }
 
     fn settle_extension(&mut self, setup: &Setup, now: Timestamp) -> Outbox {
-        let Some(tally) = &self.extension else { return Outbox::new() };
+        let Some((tally, was_lowered)) = &self.extension else { return Outbox::new() };
         let outcome = match (tally.verdict(), tally.loss()) {
             (Verdict::Pending, _) => return Outbox::new(),
             (Verdict::Won, _) => ExtendOutcome::Extended(tally.deadline()),
             (Verdict::Lost, Some(RoundLoss::Contended)) => ExtendOutcome::Lost,
             (Verdict::Lost, _) => ExtendOutcome::InDoubt,
         };
+        let was_lowered = *was_lowered;
         self.extension = None;
-        let Some(lifecycle) = &mut self.lifecycle else { return Outbox::new() };
-        let before = (lifecycle.lost(), lifecycle.deadline());
-        let action = lifecycle.handle_extension(outcome, now);
+        let Some(leases) = &mut self.leases else { return Outbox::new() };
+        let before = (leases.lifecycle().lost(), leases.lifecycle().deadline());
+        let action = leases.handle_extension(leases.judged(outcome, was_lowered), now);
+        let lifecycle = leases.lifecycle();
         self.extended |= lifecycle.lost().is_none() && lifecycle.deadline() > before.1;
         if before.0.is_some() && (lifecycle.lost().is_none() || lifecycle.deadline() != before.1) {
             self.wrong = Some(STAYS);
         }
-        let mut sent = Outbox::new();
-        if let Some(action) = action {
-            sent.extend(self.act(action, setup, now));
-        }
+        let mut sent = self.told(action, setup, now);
         sent.extend(self.tick(setup, now));
         sent
     }
@@ -347,8 +353,15 @@ impl Holder {
     }
 
     pub(crate) fn give_back(&mut self, setup: &Setup, now: Timestamp) -> Outbox {
+        if let Some(leases) = &mut self.leases {
+            let number = leases.number();
+            let ended = leases.end_kept().or_else(|| leases.end(number, None));
+            if ended.is_none() {
+                self.wrong = Some(ONCE);
+            }
+        }
         self.end(Stage::Ended);
-        (self.lifecycle, self.extension, self.row) = (None, None, None);
+        (self.leases, self.extension) = (None, None);
         self.pump(setup, now)
     }
 }
@@ -384,6 +397,11 @@ impl Setup {
 
     pub(crate) fn lock_delay(&self) -> Duration {
         Duration::from_millis(u64::from(self.delay_ticks) * TICK)
+    }
+
+    /// For longer than a search goes.
+    pub(crate) const fn linger(&self) -> Duration {
+        if self.lingers { Duration::from_millis(1_000 * TICK) } else { Duration::ZERO }
     }
 
     pub(crate) fn drift(&self) -> Drift {

@@ -41,7 +41,7 @@ impl Tenures {
             let may = if self.setup.lingers { lingers } else { held };
             add(may && goes_on, Step::HandOn(client));
             add(held && goes_on && self.setup.lingers, Step::Linger(client));
-            add(held && self.setup.lowers && !holder.lowered, Step::Lower(client));
+            add(held && self.setup.lowers && !holder.is_lowered(), Step::Lower(client));
             add(holder.is_timed() || holder.stage == Stage::Over, Step::GiveBack(client));
             let is_open = !state.wires[client].iter().all(Wire::is_idle);
             add(is_open && state.clock.cuts > 0, Step::Reconnect(client));

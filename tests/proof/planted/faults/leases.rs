@@ -104,4 +104,50 @@ pub(super) const FAULTS: &[Fault] = &[
         configuration: "timed_steps",
         property: "at most one client",
     },
+    Fault {
+        number: 70,
+        name: "the lease that follows has the number of the one before",
+        edits: &[
+            edit("leases/passing.rs", "let number = self.current.number.wrapping_add(1);", "let number = if $is { self.current.number } else { self.current.number.wrapping_add(1) };"),
+        ],
+        configuration: "hand_overs_soon",
+        property: "one number holds",
+    },
+    Fault {
+        number: 71,
+        name: "whoever had a grant that is kept still has it",
+        edits: &[
+            edit("leases/passing.rs", "self.current = Current::new(self.current.number.wrapping_add(1), None, None, linger);", "self.current = Current::new(self.current.number, None, None, linger);"),
+            edit("leases.rs", "self.is_kept() || number != self.current.number", "number != self.current.number"),
+        ],
+        configuration: "late_lingers",
+        property: "one number holds",
+    },
+    Fault {
+        number: 72,
+        name: "a holder that goes on as a reader keeps its number",
+        edits: &[
+            edit("leases/passing.rs", "        self.lowered = true;\n        self.current.number = number.wrapping_add(1);", "        self.lowered = true;\n        self.current.number = if $is { number } else { number.wrapping_add(1) };"),
+        ],
+        configuration: "late_downgrades",
+        property: "one number holds",
+    },
+    Fault {
+        number: 73,
+        name: "what was taken a moment ago is given back as nobody's",
+        edits: &[
+            edit("leases/ending.rs", "        self.lingers_until.take()?;", "        if !$is { self.lingers_until.take()?; }"),
+        ],
+        configuration: "late_lingers",
+        property: "what was taken is not given back",
+    },
+    Fault {
+        number: 74,
+        name: "a grant that its holder shares with readers is handed on",
+        edits: &[
+            edit("leases/passing.rs", "!self.lowered && !self.ended", "!self.ended"),
+        ],
+        configuration: "late_downgrades",
+        property: "what readers share",
+    },
 ];
