@@ -291,13 +291,11 @@ fn random_schedules_let_one_number_hold_at_a_time() {
                         handed += 1;
                     }
                 }
-                3 => {
-                    if leases.may_go_on(number) && leases.keep(situation, None) {
-                        assert!(is_current && !is_over, "seed {seed}");
-                        numbers.values_mut().for_each(|of| *of = Of::Past);
-                        numbers.insert(leases.number(), Of::Nobody);
-                        kept += 1;
-                    }
+                3 if leases.may_go_on(number) && leases.keep(situation, None) => {
+                    assert!(is_current && !is_over, "seed {seed}");
+                    numbers.values_mut().for_each(|of| *of = Of::Past);
+                    numbers.insert(leases.number(), Of::Nobody);
+                    kept += 1;
                 }
                 4 => {
                     if let Some(begun) = leases.resume(&goes_on, situation) {
