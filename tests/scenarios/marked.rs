@@ -6,8 +6,13 @@
 use std::time::SystemTime;
 
 use quorlock_harness::eventually;
+use redis::Value;
 
-use super::{MARKER, SECOND, SOON, admitted, ready, scripts::Node, settings};
+use super::{
+    MARKER, SECOND, SOON, admitted, ready,
+    scripts::{ERA, HOUR_MS, Node, Tell},
+    settings,
+};
 
 /// Others have written a high-water mark an hour ahead to a majority of the markers.
 #[test]
@@ -39,5 +44,49 @@ fn a_node_that_an_operator_approves_goes_on_from_the_floor_that_stands_there() {
         let seen = node.join("0");
         assert!(seen.ready, "{floor:?}, {high_water}");
         assert_eq!([seen.floor, seen.high_water], [counted; 2], "{floor:?}, {high_water}");
+    }
+}
+
+/// Of a node that keeps its counters while it is joining, and of one that has none: nobody has voted with what others put there.
+#[test]
+fn what_others_have_put_among_the_counters_of_a_node_that_is_joining_goes_when_it_is_admitted() {
+    const COUNTERS: &str = "quorlock:counters";
+    let entry = format!("{:016}{}", 3, "b".repeat(32));
+    for (letters, head) in [("", Some("other")), ("l", Some("other")), ("l", None), ("", None)] {
+        let node = Node::admitted();
+        node.server.run(&["HSET", COUNTERS, "before", &entry]);
+        let seen = node.look(&["this", "0", "test/1", "60000", ERA, letters, "0"]);
+        assert!(!seen.ready);
+        node.server.run(&["HSET", COUNTERS, "r", &entry]);
+        if let Some(head) = head {
+            node.server.run(&["HSET", COUNTERS, "", head]);
+        }
+        assert!(node.admit(&seen.era));
+        let keeps = letters.is_empty() && head.is_none();
+        for name in ["before", "r"] {
+            let stands = node.server.run(&["HEXISTS", COUNTERS, name]) == Value::Int(1);
+            assert_eq!(stands, keeps, "{name} behind {letters:?}, {head:?}");
+        }
+    }
+}
+
+#[test]
+fn a_look_at_a_replica_says_that_it_is_one() {
+    let node = Node::admitted();
+    // Nobody listens there.
+    node.server.run(&["REPLICAOF", "127.0.0.1", "1"]);
+    assert_eq!(node.look_code(&["this", "0", "test/1", "60000", "0", "", "0"]), -6);
+}
+
+/// It would go on from there, and no script counts so far.
+#[test]
+fn an_era_that_no_script_counts_to_is_not_gone_on_from() {
+    for (after, is_taken) in [(1_u64 << 52, true), (1 << 53, false), (u64::MAX, false)] {
+        let node = Node::admitted();
+        let look = ["this", "0", "test/1", "60000", ERA, "", "0"];
+        let seen = node.look_telling(&look, HOUR_MS, Tell { after, ..Tell::default() });
+        let era: u64 = seen.era.parse().unwrap();
+        assert_eq!(era > after, is_taken, "{after}: {era}");
+        assert!(era > 42 && era < 1 << 53, "{after}: {era}");
     }
 }
