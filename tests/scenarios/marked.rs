@@ -90,3 +90,11 @@ fn an_era_that_no_script_counts_to_is_not_gone_on_from() {
         assert!(era > 42 && era < 1 << 53, "{after}: {era}");
     }
 }
+
+/// Scripts write both.
+#[test]
+fn other_members_that_mean_to_use_a_node_and_do_not_say_until_when_keep_nobody_from_it() {
+    let node = Node::empty();
+    node.server.run(&["HSET", MARKER, "meant", "other/1"]);
+    assert_eq!(node.look_code(&["this", "0", "test/1", "60000", "0", "", "0"]), 0);
+}
