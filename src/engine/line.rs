@@ -82,8 +82,8 @@ impl Line {
 
     /// Whether somebody waits for it here, or has lately. A resource that nobody waits for is asked for as ever: it costs
     /// no more tokens than leases.
-    fn is_wanted_here(&self, engine: &Engine) -> bool {
-        let lately = |at: Timestamp| engine.now().saturating_since(at) < LATELY;
+    fn is_wanted_here(&self, now: Timestamp) -> bool {
+        let lately = |at: Timestamp| now.saturating_since(at) < LATELY;
         !self.queue.is_empty() || self.waited_for.is_some_and(lately)
     }
 }

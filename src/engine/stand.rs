@@ -134,6 +134,11 @@ impl OnNodes {
 
     /// A node has answered a round after it was lost, the one of this number.
     pub(super) fn handle_late(&self, number: u64, node: NodeId, outcome: &NodeOutcome) {
+        if !self.waits() {
+            return;
+        }
+        // Read before the lock is taken, here and below: it is code of the user's.
+        let now = self.runtime.now();
         let mut known = self.known();
         if known.rounds != number {
             return;
@@ -141,7 +146,6 @@ impl OnNodes {
         let Some((waiter, answer)) = known.waiter.as_mut().zip(said_of_line(outcome)) else {
             return;
         };
-        let now = self.runtime.now();
         let before = waiter.next_round(now);
         waiter.handle_late_answer(node, answer, now);
         let is_earlier = waiter.next_round(now) < before;
@@ -161,13 +165,13 @@ impl OnNodes {
 
     /// A node has told something.
     pub(super) fn handle_hint(&self, node: NodeId, hint: LineHint) {
-        let mut known = self.known();
         match hint {
-            LineHint::Wanted => known.say_of_others(node, true),
-            LineHint::Alone => known.say_of_others(node, false),
+            LineHint::Wanted => self.known().say_of_others(node, true),
+            LineHint::Alone => self.known().say_of_others(node, false),
             LineHint::KeepsOut { .. } => {}
             LineHint::Next | LineHint::StandBy { .. } => {
                 let now = self.runtime.now();
+                let mut known = self.known();
                 let Some(waiter) = &mut known.waiter else { return };
                 let before = waiter.next_round(now);
                 waiter.handle_hint(node, hint, now);
@@ -180,10 +184,13 @@ impl OnNodes {
 
     /// What a node has told may not have been heard.
     pub(super) fn handle_connection(&self, node: NodeId) {
+        if !self.waits() {
+            return;
+        }
+        let (now, [random, ..]) = (self.runtime.now(), self.runtime.random());
         let mut known = self.known();
         let Some(waiter) = &mut known.waiter else { return };
-        let [random, ..] = self.runtime.random();
-        waiter.handle_connection(node, random, self.runtime.now());
+        waiter.handle_connection(node, random, now);
         drop(known);
         self.tell_if(true);
     }
@@ -210,9 +217,12 @@ impl OnNodes {
 
     /// A node votes that did not before.
     pub(super) fn handle_ready(&self, node: NodeId) {
+        if !self.waits() {
+            return;
+        }
+        let (now, [random, ..]) = (self.runtime.now(), self.runtime.random());
         let mut known = self.known();
         let Some(waiter) = &mut known.waiter else { return };
-        let (now, [random, ..]) = (self.runtime.now(), self.runtime.random());
         let before = waiter.next_round(now);
         waiter.handle_ready(node, random, now);
         let is_earlier = waiter.next_round(now) < before;

@@ -282,3 +282,81 @@ fn whoever_is_woken_may_look_at_its_place_there_and_then() {
         assert_eq!(seen.recv_timeout(Duration::from_secs(10)), Ok(Some(0)));
     }
 }
+
+/// A runtime of users may look at anything that is theirs, and comes back here.
+#[test]
+fn no_lock_is_held_while_the_runtime_is_asked() {
+    use std::sync::{OnceLock, mpsc};
+
+    use crate::runtime::Task;
+
+    #[derive(Debug, Default)]
+    struct Looks(ByHand, OnceLock<std::sync::Weak<OnNodes>>);
+
+    impl Looks {
+        fn look(&self) {
+            let on_nodes = self.1.get().and_then(std::sync::Weak::upgrade);
+            assert!(on_nodes.is_none_or(|on_nodes| on_nodes.rank().is_none_or(|rank| rank == 0)));
+        }
+    }
+
+    impl Runtime for Looks {
+        fn now(&self) -> Timestamp {
+            self.look();
+            self.0.now()
+        }
+
+        fn wall_us(&self) -> u64 {
+            self.0.wall_us()
+        }
+
+        fn sleep_until(&self, at: Timestamp) -> Task {
+            self.0.sleep_until(at)
+        }
+
+        fn spawn(&self, task: Task) {
+            self.0.spawn(task);
+        }
+
+        fn random(&self) -> [u8; 16] {
+            self.look();
+            self.0.random()
+        }
+    }
+
+    let (ended, end) = mpsc::channel();
+    let test = move || {
+        let looks = Arc::new(Looks::default());
+        let runtime = Arc::clone(&looks) as Arc<dyn Runtime>;
+        let on_nodes = Arc::new(OnNodes::new(ME, Quorum::of(3), Arc::default(), runtime));
+        looks.1.set(Arc::downgrade(&on_nodes)).unwrap();
+        let now = Timestamp::ORIGIN;
+        let (_, number) = on_nodes.begin_round(false, TTL, now);
+        let holder = Owner::from_random([1; 16]).to_hex();
+        let denied = || {
+            let denial = Denial::new(Some(Box::from(holder)), Some(TTL));
+            NodeOutcome::Denied(denial.in_line(CLOCK_US, Some(0)))
+        };
+        let outcomes = [denied(), denied(), denied()];
+        let lost = Lost {
+            outcomes: &outcomes,
+            is_left_behind: false,
+            clocks: &[],
+            round_trip: None,
+            random: 0,
+            now,
+        };
+        on_nodes.handle_lost(&lost);
+        assert!(on_nodes.waits());
+        let node = NodeId::new(0);
+        on_nodes.handle_late(number, node, &outcomes[0]);
+        on_nodes.handle_hint(node, LineHint::Next);
+        on_nodes.handle_connection(node);
+        on_nodes.handle_ready(node);
+        on_nodes.handle_place_lost();
+        ended.send(()).unwrap();
+    };
+    #[allow(clippy::disallowed_methods, reason = "the thread of a test")]
+    std::thread::spawn(test);
+    end.recv_timeout(Duration::from_secs(20)).expect("it waits for a lock of its own");
+}

@@ -33,10 +33,12 @@ impl Head {
 
     /// A round begins; says whether it is to ask for several tokens, one for each lease that is likely to follow.
     pub(in crate::engine) fn begin_round(&self) -> bool {
+        // Read before the lock is taken: it is code of the user's.
+        let now = self.engine.now();
         let mut line = self.slot.line();
         line.in_round = true;
         line.turn = None;
-        line.is_wanted_here(&self.engine)
+        line.is_wanted_here(now)
     }
 
     /// It has won. Those who wanted to know what its round finds are told that the resource is held here.
