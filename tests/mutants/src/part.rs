@@ -98,8 +98,9 @@ pub(crate) const SCRIPTS: Part = Part {
 };
 
 /// What is in the names of the tests that are likely to find a mutant of a file, beside its own name.
-const LIKELY: [(&str, &[&str]); 24] = [
+const LIKELY: [(&str, &[&str]); 25] = [
     ("redis/scripts/", &["kept::", "known::", "fast_path"]),
+    ("scripts/join", &["joining", "late_commands", "quarantines", "marked"]),
     ("scripts/acquire", &["standing::", "lines::", "together"]),
     ("node/memory/", &["alike_test", "outages"]),
     ("redis/codec/", &["kept::", "votes_test"]),

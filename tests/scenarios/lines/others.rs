@@ -50,13 +50,15 @@ fn one_who_waits_to_read_keeps_out_who_asks_once_whatever_is_said_of_its_place()
 fn what_others_have_put_in_the_place_of_a_line_is_as_if_it_were_not_there() {
     let node = Node::admitted();
     let long = "x".repeat(100_000);
-    let put: [&[&str]; 9] = [
+    let put: [&[&str]; 10] = [
         &["SET", LINE, "text"],
         &["LPUSH", LINE, "a", "b"],
         &["HSET", LINE, "a", "b"],
         &["SADD", LINE, A],
         &["XADD", LINE, "*", "a", "b"],
         &["ZADD", LINE, "1", "no client", "2", "AAAAAAAAAAAAAAAA", "3", "\0\r\n", "4", ""],
+        // One letter of each, first or last, is none of a name.
+        &["ZADD", LINE, "1", "g000000000000000", "2", "000000000000000g", "3", "~g000000000000000"],
         &["ZADD", LINE, "-inf", A, "inf", B, "1e300", C, "-1e300", "dddddddddddddddd"],
         &["ZADD", LINE, "0.5", &long],
         &["EVAL", "for i = 1, 10001 do redis.call('ZADD', KEYS[1], i, i) end", "1", LINE],
