@@ -103,7 +103,10 @@ impl Dice {
                 let mut all: Vec<_> = (0..count).map(|_| of(self)).collect();
                 // They go in an order of their own, and no two leases have one key.
                 let mut seen = HashSet::new();
-                all.retain(|(on, ..)| on.names().all(|name| seen.insert(name)));
+                // A slot by its own name is one of its semaphore's.
+                let whole =
+                    |name: Vec<u8>| name.split(|byte| *byte == b'/').next().map(<[u8]>::to_vec);
+                all.retain(|(on, ..)| on.names().all(|name| seen.insert(whole(name))));
                 Step::ExtendMany(all)
             }
             640..680 | 910..950 if self.is_quiet => Step::ConfirmLast { owner },
