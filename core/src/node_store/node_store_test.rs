@@ -278,3 +278,20 @@ fn a_place_is_left_out_for_the_slots_that_were_all_taken_when_it_asked() {
         }
     }
 }
+
+/// An entry ends before the key beside it does, where another reader has that for longer.
+#[test]
+fn whoever_reads_holds_up_to_the_end_of_its_own_entry() {
+    let mut node = Node::new();
+    for (owner, ttl) in [(OWNER, TTL), (OTHER, 2 * TTL)] {
+        let target = Target::Shared(resource("r"));
+        let until = Timestamp::ORIGIN;
+        let restores = Command::Restore { target, owner, ttl, until, fenced: true, note: None };
+        assert!(matches!(node.execute(restores), Reply::Granted(_)));
+    }
+    let at = |time: Duration| Timestamp::ORIGIN.saturating_add(time);
+    let holds = |owner, time| node.0.holds(&resource("r"), owner, at(time));
+    let moment = Duration::from_nanos(1);
+    assert!(holds(OWNER, TTL - moment) && !holds(OWNER, TTL) && holds(OTHER, TTL));
+    assert!(holds(OTHER, 2 * TTL - moment) && !holds(OTHER, 2 * TTL));
+}
