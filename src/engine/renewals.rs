@@ -7,7 +7,7 @@
 mod said;
 
 use std::{
-    iter::{Peekable, repeat_with},
+    iter::Peekable,
     sync::{Arc, MutexGuard, Weak},
     time::Duration,
     vec,
@@ -16,7 +16,7 @@ use std::{
 use futures::future::select;
 use tokio::sync::{Notify, oneshot};
 
-use self::said::Said;
+use self::said::{Said, counted};
 use super::{
     Engine, Grant, after_panic,
     fanout::{Fanout, Progress},
@@ -25,10 +25,9 @@ use super::{
 };
 use crate::{
     lock::Lock,
-    node::NodeError,
     protocol::{
-        Command, ExtendOutcome, ExtendSpec, LeaseAction, NodeId, Place, Reply, RoundLoss, Tally,
-        TimerKey, TimerQueue, Timestamp, Verdict, Wakeup,
+        Command, ExtendOutcome, ExtendSpec, LeaseAction, NodeId, Place, RoundLoss, Tally, TimerKey,
+        TimerQueue, Timestamp, Verdict, Wakeup,
     },
     shield::{persist, shielded},
     telemetry::metrics,
@@ -318,25 +317,6 @@ impl Drop for Renewal {
             });
         }
     }
-}
-
-/// The answers of one message, one for each command and more: where a transport returns too few, the rest is unknown.
-/// A failure that takes the node's standing away takes the votes beside it along, which may be from before its cause.
-fn counted(
-    engine: &Engine,
-    node: NodeId,
-    replies: Vec<Result<Reply, NodeError>>,
-) -> impl Iterator<Item = Result<Reply, NodeError>> {
-    let ballot = engine.ballot(node);
-    let failures = replies.iter().filter_map(|reply| reply.as_ref().err());
-    failures.for_each(|error| engine.node_failed(node, error, None));
-    let lapsed = !engine.admission().counts(ballot);
-    let missing = || {
-        let message = Arc::from("fewer answers than commands");
-        Err(NodeError::Unexpected { message })
-    };
-    let replies = replies.into_iter().chain(repeat_with(missing));
-    replies.map(move |reply| if lapsed { reply.and(Err(NodeError::VoteLapsed)) } else { reply })
 }
 
 fn extension(grant: &Grant) -> ExtendSpec {

@@ -2,7 +2,10 @@
 //!
 //! It decides nothing: the tallies do. It must never say of a node what that has not said.
 
+use std::{iter::repeat_with, sync::Arc};
+
 use crate::{
+    engine::Engine,
     error::NodeOutcome,
     node::NodeError,
     protocol::{NodeId, Reply},
@@ -67,6 +70,25 @@ impl Said {
         };
         self.nodes.iter().enumerate().map(of_node).collect()
     }
+}
+
+/// The answers of one message, one for each command and more: where a transport returns too few, the rest is unknown.
+/// A failure that takes the node's standing away takes the votes beside it along, which may be from before its cause.
+pub(super) fn counted(
+    engine: &Engine,
+    node: NodeId,
+    replies: Vec<Result<Reply, NodeError>>,
+) -> impl Iterator<Item = Result<Reply, NodeError>> {
+    let ballot = engine.ballot(node);
+    let failures = replies.iter().filter_map(|reply| reply.as_ref().err());
+    failures.for_each(|error| engine.node_failed(node, error, None));
+    let lapsed = !engine.admission().counts(ballot);
+    let missing = || {
+        let message = Arc::from("fewer answers than commands");
+        Err(NodeError::Unexpected { message })
+    };
+    let replies = replies.into_iter().chain(repeat_with(missing));
+    replies.map(move |reply| if lapsed { reply.and(Err(NodeError::VoteLapsed)) } else { reply })
 }
 
 #[cfg(test)]
