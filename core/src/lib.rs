@@ -48,6 +48,7 @@ mod debug;
 
 mod acquisition;
 mod admission;
+mod client;
 mod command;
 mod concurrency;
 mod election;
@@ -74,6 +75,7 @@ mod resource;
 mod round;
 #[cfg(feature = "serde")]
 mod serde;
+mod slab;
 mod slots;
 mod target;
 mod time;
@@ -88,6 +90,10 @@ pub use acquisition::{
 pub use admission::{
     Admission, AdmissionBlock, AdmissionNews, AdmissionPolicy, Ballot, Blame, Claim, Errand, Floor,
     Join, Marker, NodeClock, Sight, Standing, Visit, VisitStep, VoteBlock,
+};
+pub use client::{
+    Asks, Came, Client, DueNow, End, FootprintId, GrantId, HandOn, Late, Left, NewGrant, Passed,
+    Pause, QueueId,
 };
 pub use command::{Cause, Command, Denial, Failure, Granted, Mark, NodeId, Reply};
 pub use concurrency::{Concurrency, Load, Turn};

@@ -50,7 +50,7 @@ pub enum Wakeup {
 }
 
 /// Entries by time. A key may be cancelled or replaced until it has been taken out.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct TimerQueue<T> {
     by_time: BTreeMap<TimerKey, Entry<T>>,
     numbers: u64,
@@ -62,7 +62,7 @@ pub struct TimerQueue<T> {
     rest: Duration,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 struct Entry<T> {
     item: T,
     /// How much before its time it may be taken out together with another one.

@@ -16,18 +16,18 @@ use std::{
 
 use tokio::sync::oneshot;
 
-pub(super) use self::request::{Met, Request, Said};
+pub(super) use self::request::{Met, Request};
 use self::rounds::Step;
 use super::{
     Counted, Engine, HeldTenure,
-    line::{Ahead, Pause, Standing},
+    line::{Ahead, Standing},
     resources::{ResourceSlot, Which},
     round::{AcquireRound, AcquireSpec},
     turns::{Line, Turn},
 };
 use crate::{
     error::{AcquireError, ReadersError, SemaphoreError, TogetherError},
-    protocol::{Acquisition, Timestamp, TurnedAway, WaitPolicy, says_at, turn_of},
+    protocol::{Acquisition, Pause, Timestamp, TurnedAway, WaitPolicy, says_at, turn_of},
     runtime::Task,
     telemetry::metrics,
 };
@@ -140,7 +140,7 @@ impl Request {
             Ok(turn) => {
                 if turn.waited() {
                     // It waits for none any more.
-                    self.resource.line().handle_turn();
+                    engine.client.lock().handle_turn(self.resource.queue());
                 }
                 engine.spawn_uncounted(Acquire::new(engine, self, turn));
             }

@@ -103,7 +103,7 @@ impl Engine {
             let mut batch = slot.pending.queue.lock().releases.take(self.steady());
             batch.given_up.iter().for_each(|released| self.tell_given_up(node, released));
             // Nothing was set where the acquire has turned out to be refused.
-            batch.due.retain(|(_, released)| !released.footprint.lock().is_clear(node));
+            batch.due.retain(|(_, released)| !released.footprint.is_clear(node));
             if batch.due.is_empty() {
                 // Nobody wakes this task for one that is added, so it looks again after the shortest pause.
                 let Some(next) = slot.pending.next_or_end() else { return };

@@ -128,7 +128,7 @@ impl Proclamation {
     /// on where the keys are gone, or a shutdown has released them, whatever is left of the time.
     pub(crate) fn over_at(&self, reason: LossReason, now: Timestamp) -> Timestamp {
         let grant = self.tenure.grant();
-        let (deadline, is_given_back) = (grant.lifecycle().deadline(), grant.is_given_back());
+        let (deadline, is_given_back) = (grant.ends().0, grant.is_given_back());
         self.state().says.over_at(reason, is_given_back, deadline, now)
     }
 
@@ -140,7 +140,7 @@ impl Proclamation {
         now: Timestamp,
     ) -> Timestamp {
         let lost_at = self.lost_at(now);
-        let stop_by = self.tenure.grant().lifecycle().stop_by();
+        let (_, stop_by) = self.tenure.grant().ends();
         stop_by.min(lost_at.saturating_add(stop_within)).min(self.over_at(reason, now))
     }
 
@@ -182,9 +182,9 @@ impl Proclamation {
                     break;
                 }
                 self.tell(&engine).await;
-                let (retention, lifecycle) =
-                    (engine.config.counter_retention, self.tenure.grant().lifecycle());
-                let pause = self.state().says.pause(retention, lifecycle.ttl());
+                let (retention, (ttl, _)) =
+                    (engine.config.counter_retention, self.tenure.grant().ttl_and_drift());
+                let pause = self.state().says.pause(retention, ttl);
                 engine.sleep_until(engine.now().saturating_add(pause))
             };
             let lost = pin!(self.tenure.wait(Tenure::lost));

@@ -3,45 +3,65 @@
 //! It decides nothing. Whoever makes a footprint order releases takes these orders under the same lock, or somebody else
 //! would: each order is sent by whoever has taken it.
 
-use std::{
-    sync::{Arc, MutexGuard},
-    time::Duration,
+use std::{iter, sync::Arc, time::Duration};
+
+use super::{Engine, client::SharedClient};
+use crate::protocol::{
+    Footprint, FootprintId, NodeId, Owner, ReleaseOrder, Target, Timestamp, validity,
 };
 
-use super::Engine;
-use crate::{
-    lock::Lock,
-    protocol::{Footprint, Owner, ReleaseOrder, Target, Timestamp, validity},
-};
-
-/// A footprint that several have to do with.
+/// A footprint that several have to do with, for as long as any of them has.
 #[derive(Debug)]
-pub(super) struct SharedFootprint(Lock<Footprint>);
+pub(super) struct SharedFootprint {
+    client: SharedClient,
+    id: FootprintId,
+}
 
 impl SharedFootprint {
-    pub(super) const fn new(footprint: Footprint) -> Self {
-        Self(Lock::new(footprint))
+    pub(super) fn new(client: &SharedClient, footprint: Footprint) -> Self {
+        let id = client.lock().add_footprint(footprint);
+        Self { client: client.clone(), id }
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, Footprint> {
-        self.0.lock()
+    pub(super) const fn id(&self) -> FootprintId {
+        self.id
+    }
+
+    /// Looks at it, or changes it; nothing where it is gone, which it is not while anybody has it.
+    pub(super) fn with<R>(&self, with: impl FnOnce(&mut Footprint) -> R) -> Option<R> {
+        self.client.lock().footprint(self.id).map(with)
+    }
+
+    /// Whether nothing stands there, and nothing will.
+    pub(super) fn is_clear(&self, node: NodeId) -> bool {
+        self.with(|footprint| footprint.is_clear(node)).unwrap_or_default()
     }
 
     /// Gives the lease back, and says where to release.
     pub(super) fn give_back(&self) -> Vec<ReleaseOrder> {
-        let mut footprint = self.lock();
-        footprint.handle_given_back();
-        orders(&mut footprint)
+        let orders = self.with(|footprint| {
+            footprint.handle_given_back();
+            orders(footprint)
+        });
+        orders.unwrap_or_default()
     }
 
     /// Where to release now.
     pub(super) fn orders(&self) -> Vec<ReleaseOrder> {
-        orders(&mut self.lock())
+        self.with(orders).unwrap_or_default()
     }
 }
 
 fn orders(footprint: &mut Footprint) -> Vec<ReleaseOrder> {
-    std::iter::from_fn(|| footprint.poll_release()).collect()
+    iter::from_fn(|| footprint.poll_release()).collect()
+}
+
+impl Drop for SharedFootprint {
+    fn drop(&mut self) {
+        if let Some(mut client) = self.client.lock_here() {
+            client.forget_footprint(self.id);
+        }
+    }
 }
 
 /// Which keys are to be deleted, or kept for a while, and where it may stand.
@@ -70,16 +90,17 @@ mod tests {
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
     use super::*;
-    use crate::protocol::NodeId;
+    use crate::{protocol::NodeId, runtime::Process};
 
     /// A lease that was released while its round was still waiting for stragglers was reported as ended before.
     #[test]
     fn whoever_ends_a_grant_gets_all_orders_though_its_round_asks_at_the_same_time() {
         const NODES: usize = 5;
+        let client = SharedClient::new(Process::current());
         let footprint = || {
             let mut footprint = Footprint::new(NODES);
             (0..NODES).for_each(|node| footprint.handle_acquire_sent(NodeId::new(node)));
-            SharedFootprint::new(footprint)
+            SharedFootprint::new(&client, footprint)
         };
         let all: Vec<SharedFootprint> = (0..20_000).map(|_| footprint()).collect();
         let (at, stolen, done) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));

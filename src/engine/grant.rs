@@ -1,10 +1,9 @@
 //! A grant: what a round has won, with its lifecycle; and the tenure of whoever holds it now.
 //!
 //! A grant may serve several leases, one after the other: each has a [`Tenure`] of its own, and the owner, the keys, the
-//! deadline, the timers and the renewals are the grant's. It carries what the lifecycle decides to those who wait. It
-//! must never keep a lease alive that its holder has dropped, nor its engine. It decides under its lock and tells
-//! without it: a waker may do anything, such as drop the lease. The timers have a lock of their own, which is taken
-//! inside this one and never the other way round; so is that of the footprint.
+//! deadline, the timers and the renewals are the grant's. What becomes of it, `protocol::Client` decides; this tells those
+//! who wait. It must never keep a lease alive that its holder has dropped, nor its engine. It tells nobody under a lock: a
+//! waker may do anything, such as drop the lease.
 
 mod ending;
 mod handing;
@@ -13,7 +12,7 @@ mod lowering;
 mod tenure;
 
 use std::{
-    fmt,
+    fmt, mem,
     sync::{Arc, MutexGuard, OnceLock, Weak},
     time::Duration,
 };
@@ -23,17 +22,15 @@ use tokio::sync::{Notify, oneshot};
 pub(crate) use self::tenure::{HeldTenure, Tenure};
 use super::{
     Engine,
+    client::{Client, Kept, SharedClient},
     footprint::SharedFootprint,
-    held::{HeldPlace, Outcomes},
-    renewals::Timed,
     resources::ResourceSlot,
 };
 use crate::{
     error::{LeaseLost, ReleaseError, Reports},
-    lock::Lock,
     protocol::{
-        Due, ExtendOutcome, FencingToken, LeaseAction, Leases, Lifecycle, LossReason, NodeId, Note,
-        Owner, Place, Row, Target, TimerKey, Timestamp, Wakeup,
+        Drift, ExtendOutcome, FencingToken, GrantId, LeaseAction, Leases, Lifecycle, LossReason,
+        NewGrant, NodeId, Note, Owner, Place, Row, Target, Timestamp,
     },
     runtime::Process,
     telemetry::{self, Caller, Held},
@@ -66,26 +63,9 @@ pub(crate) struct Grant {
     /// For how long its keys stand beyond its ttl. It is looked at without a lock, also in a process that was forked.
     lock_delay: Duration,
     footprint: Arc<SharedFootprint>,
-    /// Under which place of the line it was won.
-    station: Option<Place>,
-    state: Lock<State>,
+    client: SharedClient,
+    id: GrantId,
     changed: Notify,
-}
-
-struct State {
-    leases: Leases,
-    /// In which span the current one was asked for.
-    caller: Caller,
-    /// Of the shutdown that has ended it.
-    report: Option<Arc<Outcomes>>,
-    /// What it leaves beside its key.
-    note: Option<Note>,
-    /// The place of this grant among the timers.
-    scheduled: Option<TimerKey>,
-    /// What the nodes have said to the last extension, where that has failed.
-    doubt: Option<Reports>,
-    /// Its place among the leases that are held.
-    place: Option<HeldPlace>,
 }
 
 /// What stands on the nodes for a grant.
@@ -114,46 +94,72 @@ impl Grant {
         let keeps_until = hold_at_least.map(|least| engine.steady().saturating_add(least));
         let asked = (linger, lock_delay, alone);
         let leases = Leases::new(lifecycle, row, token, asked, keeps_until);
-        let (report, scheduled, doubt, place) = (None, None, None, None);
-        let state = State { leases, caller, report, note, scheduled, doubt, place };
-        Arc::new(Self {
-            engine: Arc::downgrade(engine),
-            process: engine.process,
-            resource,
-            target,
-            lowered: OnceLock::new(),
-            owner,
-            fenced: token.is_some(),
-            lock_delay,
-            footprint,
-            station,
-            state: Lock::new(state),
-            changed: Notify::new(),
+        Arc::new_cyclic(|grant| {
+            let kept = Kept {
+                grant: Weak::clone(grant),
+                kept: None,
+                owner,
+                caller,
+                report: None,
+                note,
+                doubt: None,
+                hurries: None,
+            };
+            let station = station.map(|place| (resource.queue(), place));
+            let new = NewGrant { leases, footprint: footprint.id(), station, data: kept };
+            let id = engine.client.lock().begin(new);
+            Self {
+                engine: Arc::downgrade(engine),
+                process: engine.process,
+                resource,
+                target,
+                lowered: OnceLock::new(),
+                owner,
+                fenced: token.is_some(),
+                lock_delay,
+                footprint,
+                client: engine.client.clone(),
+                id,
+                changed: Notify::new(),
+            }
         })
     }
 
     /// Counts it among the leases that are held. False says that the process is shutting down, and that it is to be given
     /// back.
-    pub(super) fn register(self: &Arc<Self>, engine: &Engine) -> bool {
-        let mut state = self.state();
-        let hurries = engine.fleet.haste.hold(state.leases.lifecycle().ttl());
-        state.place = engine.held.add(self, hurries);
-        state.place.is_some()
+    pub(super) fn register(&self, engine: &Engine) -> bool {
+        let mut client = self.client();
+        let counts = client.count(self.id);
+        if counts
+            && let Some(ttl) = client.leases(self.id).map(|leases| leases.lifecycle().ttl())
+            && let Some(kept) = client.data_mut(self.id)
+        {
+            kept.hurries = Some(engine.fleet.haste.hold(ttl));
+        }
+        counts
     }
 
     /// A node votes again that may have lost its key.
-    pub(super) fn handle_node_back(self: &Arc<Self>, engine: &Arc<Engine>) {
+    pub(super) fn handle_node_back(&self, engine: &Arc<Engine>) {
         let (now, random) = (engine.now(), engine.random_byte());
-        if self.state().leases.handle_node_back(random, now) {
-            self.schedule(engine);
-        }
+        let wakeup = {
+            let mut client = self.client();
+            let is_sooner = client.change(self.id, |leases| leases.handle_node_back(random, now));
+            is_sooner.filter(|is_sooner| *is_sooner).map(|_| client.schedule(self.id))
+        };
+        wakeup.into_iter().for_each(|wakeup| engine.wake(wakeup));
     }
 
     /// The tenure of whoever holds it now, or did last.
     pub(super) fn tenure(self: &Arc<Self>) -> Tenure {
-        let state = self.state();
-        let (number, token) = (state.leases.number(), state.leases.token());
-        Tenure::new(Arc::clone(self), number, token, state.leases.lifecycle().ttl())
+        let (number, token, ttl) = self.ask((0, None, Duration::ZERO), |leases| {
+            (leases.number(), leases.token(), leases.lifecycle().ttl())
+        });
+        Tenure::new(Arc::clone(self), number, token, ttl)
+    }
+
+    pub(super) const fn id(&self) -> GrantId {
+        self.id
     }
 
     pub(crate) fn target(&self) -> &Target {
@@ -171,12 +177,14 @@ impl Grant {
 
     /// What it leaves beside its key on the nodes.
     pub(super) fn note(&self) -> Option<Note> {
-        self.state().note.clone()
+        self.client().data(self.id)?.note.clone()
     }
 
     /// From now on it leaves this beside its key, also where that is restored.
     pub(super) fn set_note(&self, note: Note) {
-        self.state().note = Some(note);
+        if let Some(kept) = self.client().data_mut(self.id) {
+            kept.note = Some(note);
+        }
     }
 
     /// For how long its keys stand beyond its ttl.
@@ -186,26 +194,23 @@ impl Grant {
 
     /// For how long a node keeps its key.
     pub(super) fn key_life(&self) -> Duration {
-        self.state().leases.key_life()
+        self.ask(Duration::ZERO, Leases::key_life)
     }
 
     pub(super) const fn footprint(&self) -> &Arc<SharedFootprint> {
         &self.footprint
     }
 
-    pub(crate) fn lifecycle(&self) -> Lifecycle {
-        self.state().leases.lifecycle().clone()
+    /// For how long an extension of it asks, and how much of that clocks may be off by.
+    pub(super) fn ttl_and_drift(&self) -> (Duration, Drift) {
+        let of_it = |leases: &Leases| (leases.lifecycle().ttl(), leases.lifecycle().drift());
+        self.ask((Duration::ZERO, Drift::default()), of_it)
     }
 
-    /// Decides what is due at `now`, after it has been taken out of the timers under this key. `None` says that the
-    /// key has become void meanwhile.
-    pub(super) fn tick(&self, key: TimerKey, now: Timestamp) -> Option<Due> {
-        let mut state = self.state();
-        state.scheduled.take_if(|scheduled| *scheduled == key)?;
-        let lasted = state.leases.lasts();
-        let due = state.leases.handle_timeout(now);
-        self.end_if_lost(lasted, &state);
-        Some(due)
+    /// Until when it holds, and up to when its holder must have stopped.
+    pub(super) fn ends(&self) -> (Timestamp, Timestamp) {
+        let of_it = |leases: &Leases| (leases.lifecycle().deadline(), leases.lifecycle().stop_by());
+        self.ask((Timestamp::ORIGIN, Timestamp::ORIGIN), of_it)
     }
 
     /// Takes the end of an extension, and returns what has to be told. It counts whoever holds the grant by now: what is
@@ -213,37 +218,36 @@ impl Grant {
     /// What the nodes have said is kept for as long as none succeeds.
     pub(super) fn extended(
         &self,
+        engine: &Arc<Engine>,
         outcome: ExtendOutcome,
         nodes: Option<Reports>,
         now: Timestamp,
     ) -> Option<LeaseAction> {
-        let mut state = self.state();
-        let lasted = state.leases.lasts();
-        if lasted {
-            state.doubt = nodes;
-        }
-        let action = state.leases.handle_extension(outcome, now);
-        self.end_if_lost(lasted, &state);
+        let (action, wakeup, _doubt) = {
+            let mut client = self.client();
+            let lasts = client.leases(self.id).is_some_and(Leases::lasts);
+            let kept = client.data_mut(self.id).filter(|_| lasts);
+            let doubt = kept.map(|kept| mem::replace(&mut kept.doubt, nodes));
+            let (action, wakeup) = client.handle_extension(self.id, outcome, now);
+            (action, wakeup, doubt)
+        };
+        engine.wake(wakeup);
         action
-    }
-
-    /// Nothing more may be set for a lease that has been lost just now.
-    fn end_if_lost(&self, lasted: bool, state: &State) {
-        if lasted && !state.leases.lasts() {
-            self.footprint.lock().handle_over();
-        }
     }
 
     /// Tells those who wait, and the log. No lock may be held.
     pub(super) fn tell(&self, action: LeaseAction) {
         // A grant that is lost, or about to be, is not handed on, so that this is still the tenure that it happened to.
         let (token, caller) = {
-            let state = self.state();
-            if state.leases.is_kept() {
+            let client = self.client();
+            let (Some(leases), Some(kept)) = (client.leases(self.id), client.data(self.id)) else {
+                return;
+            };
+            if leases.is_kept() {
                 // Nobody has lost anything. It is given back when its timer comes.
                 return;
             }
-            (state.leases.token(), state.caller.clone())
+            (leases.token(), kept.caller.clone())
         };
         let held = self.held(&caller, token);
         match action {
@@ -264,56 +268,45 @@ impl Grant {
     }
 
     /// Puts it among the timers by when its lifecycle wants to be asked, if it is not there for that time already.
-    pub(super) fn schedule(self: &Arc<Self>, engine: &Arc<Engine>) {
-        let wakeup = {
-            let mut state = self.state();
-            let next = state.leases.poll_timeout();
-            // Also where both are none, as after a release.
-            if state.scheduled.map(TimerKey::at) == next {
-                return;
-            }
-            match (state.scheduled.take(), next) {
-                (old, Some(at)) => {
-                    let slack = state.leases.lifecycle().slack();
-                    let timed = Timed::Grant(Arc::downgrade(self));
-                    let (key, wakeup) = engine.schedule(timed, old, at, slack);
-                    state.scheduled = Some(key);
-                    wakeup
-                }
-                (old, None) => {
-                    if let Some(old) = old {
-                        engine.cancel(old);
-                    }
-                    Wakeup::Silent
-                }
-            }
-        };
+    pub(super) fn schedule(&self, engine: &Arc<Engine>) {
+        let wakeup = self.client().schedule(self.id);
         // Without the lock: it may spawn a task on a runtime that is the user's code.
         engine.wake(wakeup);
     }
 
     /// Whether a restore may be sent to a node; if so, the key has to be released there from now on.
     pub(super) fn begin_restore(&self, node: NodeId) -> bool {
-        let state = self.state();
-        // Asked under the lock of the state, so that no release begins between the question and the note.
-        state.leases.lasts() && self.footprint.lock().handle_restore_sent(node)
+        self.client().begin_restore(self.id, node)
     }
 
     /// That it is over, as its holder is told it.
-    fn lost(&self, state: Option<&State>, reason: LossReason) -> LeaseLost {
+    fn lost(&self, client: Option<&Client>, reason: LossReason) -> LeaseLost {
         let is_of_nodes = matches!(reason, LossReason::RenewalFailed | LossReason::Gone);
-        let nodes = state.filter(|_| is_of_nodes).and_then(|state| state.doubt.clone());
+        let kept = client.filter(|_| is_of_nodes).and_then(|client| client.data(self.id));
+        let nodes = kept.and_then(|kept| kept.doubt.clone());
         LeaseLost::new(reason).on(self.target().clone(), nodes)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
+    /// What is decided of it, or this where that is gone, which it is not while anybody has the grant.
+    fn ask<R>(&self, gone: R, ask: impl FnOnce(&Leases) -> R) -> R {
+        self.client().leases(self.id).map_or(gone, ask)
     }
 
-    /// The same for what may be called in a process that was forked since: nothing there where somebody has it, who may be a
-    /// thread of the parent's.
-    fn state_here(&self) -> Option<MutexGuard<'_, State>> {
-        self.state.lock_if(|| self.process.is_here())
+    fn client(&self) -> MutexGuard<'_, Client> {
+        self.client.lock()
+    }
+
+    /// The same for what may be called in a process that was forked since.
+    fn client_here(&self) -> Option<MutexGuard<'_, Client>> {
+        self.client.lock_here()
+    }
+}
+
+impl Drop for Grant {
+    fn drop(&mut self) {
+        // What is kept with it is dropped behind the lock.
+        let kept = self.client_here().and_then(|mut client| client.forget(self.id));
+        drop(kept);
     }
 }
 

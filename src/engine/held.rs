@@ -6,7 +6,7 @@
 use std::{
     pin::pin,
     sync::{
-        Arc, MutexGuard, Weak,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
 };
@@ -16,36 +16,9 @@ use futures::future::{Either, select};
 use super::{Engine, Grant, turns::Line};
 use crate::{
     error::{CloseError, Closed, ReleaseError, Shutdown, ShutdownError},
-    lock::Lock,
-    node::Hurries,
     shield::shielded,
     telemetry,
 };
-
-/// From this size on, the memory of a list that has become empty is given back.
-const MANY: usize = 1024;
-
-/// The leases that have been granted and not been given back.
-#[derive(Debug, Default)]
-pub(super) struct HeldLeases {
-    list: Lock<List>,
-    outcomes: Arc<Outcomes>,
-}
-
-#[derive(Debug, Default)]
-struct List {
-    grants: Vec<Option<Weak<Grant>>>,
-    /// Which places are empty.
-    free: Vec<usize>,
-    shut_down: bool,
-}
-
-/// The place of a lease in the list. While it has one, nodes that are away are tried the sooner for it.
-#[derive(Debug)]
-pub(super) struct HeldPlace {
-    place: usize,
-    _hurries: Hurries,
-}
 
 /// What has become of the leases that a shutdown has ended.
 #[derive(Debug, Default)]
@@ -55,65 +28,13 @@ pub(super) struct Outcomes {
     gone: AtomicUsize,
 }
 
-impl HeldLeases {
-    /// Adds a lease, unless the process is shutting down. It may be called under the lock of the lease.
-    pub(super) fn add(&self, grant: &Arc<Grant>, hurries: Hurries) -> Option<HeldPlace> {
-        let mut list = self.list();
-        if list.shut_down {
-            return None;
-        }
-        let entry = Some(Arc::downgrade(grant));
-        let free = list.free.pop();
-        match free.and_then(|place| Some((place, list.grants.get_mut(place)?))) {
-            Some((place, empty)) => {
-                *empty = entry;
-                Some(HeldPlace { place, _hurries: hurries })
-            }
-            None => {
-                list.grants.push(entry);
-                let place = list.grants.len().saturating_sub(1);
-                Some(HeldPlace { place, _hurries: hurries })
-            }
-        }
-    }
-
-    pub(super) fn remove(&self, HeldPlace { place, _hurries }: HeldPlace) {
-        let mut list = self.list();
-        if let Some(entry) = list.grants.get_mut(place) {
-            *entry = None;
-            list.free.push(place);
-        }
-        if list.free.len() == list.grants.len() && list.grants.len() > MANY {
-            (list.grants, list.free) = (Vec::new(), Vec::new());
-        }
-    }
-
-    fn count(&self) -> usize {
-        let list = self.list();
-        list.grants.len().saturating_sub(list.free.len())
-    }
-
-    fn all(&self) -> Vec<Arc<Grant>> {
-        self.list().grants.iter().flatten().filter_map(Weak::upgrade).collect()
-    }
-
-    /// From now on none is added.
-    fn shut_down(&self) {
-        self.list().shut_down = true;
-    }
-
-    /// For a lease that a shutdown ends: where to say how its release went.
-    pub(super) fn end_one(&self) -> Arc<Outcomes> {
-        self.outcomes.ended.fetch_add(1, Ordering::AcqRel);
-        Arc::clone(&self.outcomes)
-    }
-
-    fn list(&self) -> MutexGuard<'_, List> {
-        self.list.lock()
-    }
-}
-
 impl Outcomes {
+    /// For a lease that a shutdown ends: where to say how its release went.
+    pub(super) fn end_one(self: &Arc<Self>) -> Arc<Self> {
+        self.ended.fetch_add(1, Ordering::AcqRel);
+        Arc::clone(self)
+    }
+
     pub(super) fn note(&self, result: &Result<(), ReleaseError>) {
         let count = match result {
             Ok(()) => &self.released,
@@ -130,9 +51,18 @@ impl Outcomes {
 }
 
 impl Engine {
+    /// The grants that count as held. Those that their holders drop meanwhile are not dropped under the lock.
+    fn held(&self) -> Vec<Arc<Grant>> {
+        self.client.lock().held().filter_map(|(_, kept)| kept.grant.upgrade()).collect()
+    }
+
+    fn held_count(&self) -> usize {
+        self.client.lock().held_count()
+    }
+
     /// A node votes again that was away: what is held is renewed soon, and has its keys there again.
     pub(super) fn handle_node_back(self: &Arc<Self>) {
-        for grant in self.held.all() {
+        for grant in self.held() {
             // It asks the runtime, which is code of the user's and may panic.
             shielded(|| grant.handle_node_back(self));
         }
@@ -152,7 +82,7 @@ impl Engine {
     /// Whether everything that was under way has ended.
     pub(crate) fn result_of_close(&self) -> Result<Closed, CloseError> {
         // One that is lost is not held, though nobody has dropped it yet.
-        let held = || self.held.all().iter().filter(|grant| grant.left().is_ok()).count();
+        let held = || self.held().iter().filter(|grant| grant.left().is_ok()).count();
         match self.under_way() {
             0 => Ok(Closed { held: if self.is_served() { held() } else { 0 } }),
             unfinished => Err(CloseError::Unfinished { unfinished }),
@@ -163,22 +93,22 @@ impl Engine {
     pub(crate) async fn shutdown(self: &Arc<Self>) -> Result<Shutdown, ShutdownError> {
         self.refuse_acquires();
         if self.is_served() {
-            self.held.shut_down();
-            let all = self.held.all();
+            self.client.lock().shut_down();
+            let all = self.held();
             telemetry::shutting_down(all.len());
             all.iter().for_each(|grant| grant.shut_down(self));
         }
-        self.all_ended(|| self.under_way() == 0 && self.held.count() == 0).await;
+        self.all_ended(|| self.under_way() == 0 && self.held_count() == 0).await;
         self.withdraw().await;
         self.result_of_shutdown()
     }
 
     pub(crate) fn result_of_shutdown(&self) -> Result<Shutdown, ShutdownError> {
         let count = |counter: &AtomicUsize| counter.load(Ordering::Acquire);
-        let Outcomes { ended, released, gone } = &*self.held.outcomes;
+        let Outcomes { ended, released, gone } = &*self.outcomes;
         // What ended is read last, so that it is not less than the others.
         let (released, gone) = (count(released), count(gone));
-        let working = if self.is_served() { self.held.count() } else { 0 };
+        let working = if self.is_served() { self.held_count() } else { 0 };
         let unconfirmed = count(ended).saturating_sub(released.saturating_add(gone));
         let unfinished = self.under_way();
         if unconfirmed == 0 {

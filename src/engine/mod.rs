@@ -7,6 +7,7 @@ mod acquire;
 mod activity;
 mod admission;
 mod cleanup;
+mod client;
 mod election;
 mod fanout;
 mod footprint;
@@ -51,13 +52,12 @@ pub(crate) use self::{
     round::AcquireSpec,
 };
 use self::{
-    acquire::{Met, Request, Said},
+    acquire::{Met, Request},
     activity::{Activity, Counted},
     cleanup::PendingReleases,
-    held::HeldLeases,
+    client::SharedClient,
+    held::Outcomes,
     limits::Limits,
-    line::{Line, Waiter},
-    renewals::Renewals,
     resources::Resources,
     shield::Shielded,
     turns::Turns,
@@ -108,8 +108,12 @@ pub(crate) struct Engine {
     withdrawn: AtomicBool,
     /// It only looks: its looks mean to use no node, and give up none.
     only_looks: AtomicBool,
-    renewals: Renewals,
-    held: HeldLeases,
+    /// What is decided of the grants that are held and of those who wait.
+    client: SharedClient,
+    /// Wakes the task that sees to what is due, because something is due earlier than what it sleeps for.
+    due_sooner: Arc<Notify>,
+    /// Of the leases that a shutdown has ended.
+    outcomes: Arc<Outcomes>,
     resources: Arc<Resources>,
     limits: Arc<Limits>,
     acquires: Turns,
@@ -184,7 +188,9 @@ impl Engine {
             config.longest_ttl(),
             config.node_timeout.saturating_mul(2),
         );
-        let resources = Resources::new(quorum, client, Arc::clone(&runtime));
+        let process = Process::current();
+        let here = SharedClient::new(process);
+        let resources = Resources::new(quorum, client, here.clone(), Arc::clone(&runtime));
         // The resources alone: a listener that kept the engine would keep itself, since the engine keeps the fleet.
         let told = Arc::clone(&resources);
         fleet.on_freed(move |node, resource| told.handle_gone(node, resource));
@@ -209,7 +215,7 @@ impl Engine {
             takes_no_sets: nodes.iter().position(|slot| !slot.node.takes_sets()).map(NodeId::new),
             nodes,
             runtime,
-            process: Process::current(),
+            process,
             fleet,
             round_trip: RttEstimator::default(),
             unloaded: UnloadedTrip::default(),
@@ -218,8 +224,9 @@ impl Engine {
             members: settings.members.clone(),
             withdrawn: AtomicBool::new(false),
             only_looks: AtomicBool::new(false),
-            renewals: Renewals::default(),
-            held: HeldLeases::default(),
+            client: here,
+            due_sooner: Arc::new(Notify::new()),
+            outcomes: Arc::default(),
             resources,
             limits,
             acquires,
@@ -382,7 +389,7 @@ impl Drop for Engine {
             self.fleet.tell();
         }
         self.abandon_kept();
-        self.renewals.wake_up();
+        self.due_sooner.notify_one();
         self.limits.wake_up();
         self.acquires.wake_up();
         self.releases.wake_up();

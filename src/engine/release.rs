@@ -275,7 +275,7 @@ impl Releases {
             // Nothing that sets the key is on its way any more.
             Ok(Reply::Granted(_)) if !self.order(node).is_some_and(|order| order.several) => {}
             // The acquire has meanwhile turned out to have set nothing there.
-            _ if self.released.footprint.lock().is_clear(node) => {}
+            _ if self.released.footprint.is_clear(node) => {}
             Ok(reply) => {
                 let release = self.unconfirmed(node);
                 if let Some(again) = engine.answered(release, reply, engine.steady()) {

@@ -8,8 +8,7 @@ mod said;
 
 use std::{
     iter::Peekable,
-    sync::{Arc, MutexGuard, Weak},
-    time::Duration,
+    sync::{Arc, Weak},
     vec,
 };
 
@@ -24,67 +23,21 @@ use super::{
     restore::LostKey,
 };
 use crate::{
-    lock::Lock,
     protocol::{
-        Command, ExtendOutcome, ExtendSpec, LeaseAction, NodeId, Place, RoundLoss, Tally, TimerKey,
+        Command, DueNow, ExtendOutcome, ExtendSpec, LeaseAction, NodeId, RoundLoss, Tally,
         TimerQueue, Timestamp, Verdict, Wakeup,
     },
     shield::{persist, shielded},
     telemetry::metrics,
 };
 
-/// The leases that are held, by the time at which each wants to be looked at.
-#[derive(Debug, Default)]
-pub(super) struct Renewals {
-    timers: Lock<TimerQueue<Timed>>,
-    /// Wakes the task, because something is due earlier than what it sleeps for.
-    wake: Arc<Notify>,
-}
-
-/// What wants to be looked at at a time.
-#[derive(Debug)]
-pub(super) enum Timed {
-    Grant(Weak<Grant>),
-    /// Who has this place in the line of that resource.
-    Waiter(Weak<ResourceSlot>, Place),
-}
-
-impl Renewals {
-    pub(super) fn wake_up(&self) {
-        self.wake.notify_one();
-    }
-
-    fn timers(&self) -> MutexGuard<'_, TimerQueue<Timed>> {
-        self.timers.lock()
-    }
-}
-
 impl Engine {
-    /// Looks at a grant, or at one who waits, at `at`, and no longer when the key `old` says. It may be called under the
-    /// lock of the grant or the line; what it returns is for [`wake`](Engine::wake), which may not.
-    pub(super) fn schedule(
-        &self,
-        timed: Timed,
-        old: Option<TimerKey>,
-        at: Timestamp,
-        slack: Duration,
-    ) -> (TimerKey, Wakeup) {
-        self.renewals.timers().schedule(old, at, slack, timed)
-    }
-
-    /// Looks no longer at what has this key. It may be called under the lock of the grant or the line.
-    pub(super) fn cancel(&self, key: TimerKey) {
-        // Dropped without the lock: it may be the last that is left of the grant.
-        let entry = self.renewals.timers().cancel(key);
-        drop(entry);
-    }
-
     /// Wakes or starts the task that sees to the leases.
     pub(super) fn wake(self: &Arc<Self>, wakeup: Wakeup) {
         match wakeup {
             Wakeup::Silent => {}
             Wakeup::WakeFrom(at) if self.now() < at => {}
-            Wakeup::WakeFrom(_) | Wakeup::Wake => self.renewals.wake.notify_one(),
+            Wakeup::WakeFrom(_) | Wakeup::Wake => self.due_sooner.notify_one(),
             Wakeup::Start => {
                 self.begin_shift(false);
             }
@@ -93,7 +46,7 @@ impl Engine {
 
     fn begin_shift(self: &Arc<Self>, is_second: bool) {
         let shift = Shift { engine: Arc::downgrade(self), is_second, ended: false };
-        let wake = Arc::clone(&self.renewals.wake);
+        let wake = Arc::clone(&self.due_sooner);
         self.spawn_uncounted(async move {
             let engine = Weak::clone(&shift.engine);
             persist(|| attend(&engine, &wake), || after_panic(&engine)).await;
@@ -104,35 +57,21 @@ impl Engine {
     /// Sees to everything that is due, and says when to look again.
     fn keep_all(self: &Arc<Self>) -> Option<Timestamp> {
         let now = self.now();
-        let (mut renewals, mut news) = (Vec::new(), Vec::new());
-        let (mut kept, mut waiting) = (Vec::new(), Vec::new());
-        let due = self.renewals.timers().take_due(now);
-        for (key, timed) in due {
-            let grant = match timed {
-                Timed::Grant(grant) => grant,
-                Timed::Waiter(slot, place) => {
-                    waiting.extend(slot.upgrade().map(|slot| (slot, place)));
-                    continue;
-                }
-            };
-            // Timers due within 2 ms come along, so that a loss may be told that much early. A lease that is over, or
-            // gone, or that has another key by now, drops out here.
-            let Some(grant) = grant.upgrade() else { continue };
-            let Some(outcome) = grant.tick(key, now.max(key.at())) else { continue };
-            if outcome.give_back {
-                kept.push((grant, outcome.extend));
-                continue;
-            }
-            // Before anybody is told: whatever follows from that must find the lease in its place.
-            grant.schedule(self);
-            if let Some(action) = outcome.tell {
-                news.push((Arc::clone(&grant), action));
-            }
-            if outcome.extend {
-                renewals.push(grant);
-            }
-        }
-        self.renew(renewals);
+        let (extend, news, kept, waiting) = {
+            let mut client = self.client.lock();
+            let DueNow { extend, tell, give_back, waiting } = client.handle_timeout(now);
+            // One that its holder has dropped just now is nobody's.
+            let grant = |id| client.data(id)?.grant.upgrade();
+            let extend: Vec<_> = extend.into_iter().filter_map(grant).collect();
+            let tell: Vec<_> =
+                tell.into_iter().filter_map(|(id, action)| Some((grant(id)?, action))).collect();
+            let kept: Vec<_> = give_back
+                .into_iter()
+                .filter_map(|(id, extend)| Some((grant(id)?, extend)))
+                .collect();
+            (extend, tell, kept, waiting)
+        };
+        self.renew(extend);
         tell_all(news);
         // The rest asks the runtime, which is code of the user's and may panic: each by itself, so that what is due beside
         // it is seen to.
@@ -146,10 +85,10 @@ impl Engine {
             }
         }
         self.renew(taken);
-        for (slot, place) in waiting {
-            shielded(|| self.handle_waiter_due(&slot, place, now));
+        for (queue, place) in waiting {
+            shielded(|| self.handle_waiter_due(queue, place, now));
         }
-        self.renewals.timers().next_look(now)
+        self.client.lock().next_look(now)
     }
 
     /// Extends leases that are due, as many together as one message takes.
@@ -181,7 +120,7 @@ impl Engine {
 /// The next ones that are extended together: as many as have a message's keys between them, and one at least. A node
 /// answers nobody else meanwhile, and a lease may have many keys.
 fn batch(renewals: &mut Peekable<vec::IntoIter<Arc<Grant>>>) -> Vec<Arc<Grant>> {
-    let (mut batch, mut left) = (Vec::new(), TimerQueue::<Timed>::batch());
+    let (mut batch, mut left) = (Vec::new(), TimerQueue::<()>::batch());
     let fits = |grant: &Arc<Grant>, left| grant.target().len() <= left;
     while let Some(grant) = renewals.next_if(|grant| batch.is_empty() || fits(grant, left)) {
         left = left.saturating_sub(grant.target().len());
@@ -272,10 +211,9 @@ impl Renewal {
                     metrics::renewed(outcome);
                     let failed = tally.verdict() != Verdict::Won;
                     let nodes = failed.then(|| engine.reports(&said.to(lease)));
-                    if let Some(action) = grant.extended(outcome, nodes, now) {
+                    if let Some(action) = grant.extended(engine, outcome, nodes, now) {
                         news.push((Arc::clone(grant), action));
                     }
-                    grant.schedule(engine);
                     if told.lowered {
                         grant.handle_followed(outcome);
                     }
@@ -311,8 +249,7 @@ impl Drop for Renewal {
             // Also while a panic unwinds, where a second one would abort: the runtime's clock may be what has panicked.
             metrics::renewed(ExtendOutcome::InDoubt);
             shielded(|| {
-                let due = grant.extended(ExtendOutcome::InDoubt, None, engine.now());
-                grant.schedule(engine);
+                let due = grant.extended(engine, ExtendOutcome::InDoubt, None, engine.now());
                 due.into_iter().for_each(|due| grant.tell(due));
             });
         }
@@ -320,9 +257,9 @@ impl Drop for Renewal {
 }
 
 fn extension(grant: &Grant) -> ExtendSpec {
-    let lifecycle = grant.lifecycle();
-    let mut spec = ExtendSpec::new(grant.target().clone(), grant.owner(), lifecycle.ttl());
-    spec.drift = lifecycle.drift();
+    let (ttl, drift) = grant.ttl_and_drift();
+    let mut spec = ExtendSpec::new(grant.target().clone(), grant.owner(), ttl);
+    spec.drift = drift;
     spec.lock_delay = grant.lock_delay();
     spec.fenced = grant.is_fenced();
     spec
@@ -362,8 +299,8 @@ impl Drop for Shift {
     fn drop(&mut self) {
         let Some(engine) = self.engine.upgrade().filter(|_| !self.ended) else { return };
         if self.is_second || !engine.is_served() {
-            if let Some(mut timers) = engine.renewals.timers.lock_if(|| engine.process.is_here()) {
-                timers.abandon();
+            if let Some(mut client) = engine.client.lock_here() {
+                client.abandon_timers();
             }
             engine.abandon_lines();
         } else {

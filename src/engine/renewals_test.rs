@@ -1,14 +1,19 @@
 //! The timers of the leases behind a whole engine, on nodes in memory.
 
+use std::time::Duration;
+
 use futures::executor::block_on;
 
 use super::*;
 use crate::{
     config::Config,
-    engine::AcquireSpec,
+    engine::{AcquireSpec, client::Kept},
     lease::Lease,
     node::{MemoryNode, Node},
-    protocol::{Members, RenewalPolicy, Resource, WaitPolicy},
+    protocol::{
+        Drift, Footprint, Leases, Lifecycle, Members, NewGrant, Owner, RenewalPolicy, Resource,
+        Row, WaitPolicy,
+    },
     runtime::TokioRuntime,
     telemetry::Caller,
 };
@@ -49,20 +54,20 @@ fn a_lease_that_was_let_go_leaves_nothing_in_the_queue() {
     let kept = acquire(&engine, "kept");
     for n in 0..500 {
         let lease = acquire(&engine, &format!("r{n}"));
-        assert_eq!(engine.renewals.timers().len(), 2);
+        assert_eq!(engine.client.lock().timers(), 2);
         drop(lease);
-        assert_eq!(engine.renewals.timers().len(), 1, "after {n} leases");
+        assert_eq!(engine.client.lock().timers(), 1, "after {n} leases");
     }
     for _ in 0..50 {
         block_on(kept.extend()).unwrap();
         assert_eq!(
-            engine.renewals.timers().len(),
+            engine.client.lock().timers(),
             1,
             "it has one entry, however often its time changes"
         );
     }
     block_on(kept.release()).unwrap();
-    assert_eq!(engine.renewals.timers().len(), 0);
+    assert_eq!(engine.client.lock().timers(), 0);
 }
 
 /// A task that ends at the wrong moment must not be taken for one that still looks after the leases: nobody would.
@@ -73,14 +78,31 @@ fn whoever_ends_while_another_thread_has_the_timers_leaves_them_to_the_next() {
     let engine = engine();
     let hour = engine.now().saturating_add(TTL);
     let look = |at| {
-        let timed = Timed::Grant(Weak::new());
-        engine.renewals.timers().schedule(None, at, Duration::ZERO, timed).1
+        let mut client = engine.client.lock();
+        let renewal = RenewalPolicy { renew: false, ..RenewalPolicy::default() };
+        let lifecycle = Lifecycle::new(Timestamp::ORIGIN, at, TTL, Drift::default(), renewal);
+        let (row, token) = Row::begin(None, Timestamp::ORIGIN);
+        let asked = (Duration::ZERO, Duration::ZERO, false);
+        let leases = Leases::new(lifecycle, row, token, asked, None);
+        let footprint = client.add_footprint(Footprint::new(3));
+        let kept = Kept {
+            grant: Weak::new(),
+            kept: None,
+            owner: Owner::from_random([1; 16]),
+            caller: Caller::default(),
+            report: None,
+            note: None,
+            doubt: None,
+            hurries: None,
+        };
+        let id = client.begin(NewGrant { leases, footprint, station: None, data: kept });
+        client.schedule(id)
     };
     // Nobody is started, and so nobody disturbs.
     assert_eq!(look(hour), Wakeup::Start);
     assert_eq!(look(hour), Wakeup::Silent);
     let shift = Shift { engine: Arc::downgrade(&engine), is_second: true, ended: false };
-    let timers = engine.renewals.timers();
+    let timers = engine.client.lock();
     let (dropped, is_dropped) = std::sync::mpsc::channel();
     let ends = std::thread::spawn(move || {
         dropped.send(std::fs::read_link("/proc/thread-self").unwrap()).unwrap();

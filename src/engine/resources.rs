@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 
 use self::by_name::ByName;
 pub(super) use self::{by_name::Which, slot::ResourceSlot};
-use super::Engine;
+use super::{Engine, client::SharedClient};
 use crate::{
     lock::Lock,
     protocol::{ClientId, LineHint, NodeId, Patience, Quorum, Resource, Target, Ticket},
@@ -30,6 +30,8 @@ use crate::{
 pub(super) struct Resources {
     quorum: Quorum,
     client: ClientId,
+    /// Who waits for each.
+    here: SharedClient,
     runtime: Arc<dyn Runtime>,
     /// Whom this process has passed over in the lines on the nodes.
     patience: Arc<Lock<Patience>>,
@@ -47,13 +49,19 @@ pub(super) struct Resources {
 }
 
 impl Resources {
-    pub(super) fn new(quorum: Quorum, client: ClientId, runtime: Arc<dyn Runtime>) -> Arc<Self> {
+    pub(super) fn new(
+        quorum: Quorum,
+        client: ClientId,
+        here: SharedClient,
+        runtime: Arc<dyn Runtime>,
+    ) -> Arc<Self> {
         let (patience, engine, by_name) = (Arc::default(), OnceLock::new(), Lock::default());
         let (knows_sets, unsent) = (AtomicBool::new(false), AtomicUsize::new(0));
         let (waiting_sets, set_served) = (AtomicUsize::new(0), Notify::new());
         Arc::new(Self {
             quorum,
             client,
+            here,
             runtime,
             patience,
             engine,
@@ -72,11 +80,17 @@ impl Resources {
 
     /// The object of a resource, which is made where there is none. Each reader has one: they do not wait for each other.
     pub(super) fn slot(self: &Arc<Self>, target: &Target) -> Arc<ResourceSlot> {
-        let mut by_name = self.by_name.lock();
-        if let Some(slot) = by_name.get(target) {
+        if let Some(slot) = self.by_name.lock().get(target) {
             return slot;
         }
-        let slot = ResourceSlot::new(self, target);
+        // Made without the lock of the map, which is taken inside the one of the queues.
+        let queue = self.here.lock().open_queue();
+        let slot = ResourceSlot::new(self, target, queue);
+        let mut by_name = self.by_name.lock();
+        if let Some(found) = by_name.get(target) {
+            drop(by_name);
+            return found;
+        }
         by_name.add(&slot);
         if target.is_set() || target.is_shared() {
             self.knows_sets.store(true, Ordering::Relaxed);
@@ -138,12 +152,6 @@ impl Resources {
         all.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// The same for what may be called in a process that was forked since: none there where somebody has the lock.
-    pub(super) fn all_if(&self, is_here: impl FnOnce() -> bool) -> Vec<Arc<ResourceSlot>> {
-        let all = self.by_name.lock_if(is_here).map(|by_name| by_name.all());
-        all.iter().flatten().filter_map(Weak::upgrade).collect()
-    }
-
     /// A node says that the key of a resource is gone there.
     pub(super) fn handle_gone(&self, node: NodeId, name: &Resource) {
         // Upgraded without the lock: the last one to have it takes the lock when it drops it.
@@ -202,11 +210,12 @@ mod tests {
     use futures::FutureExt;
 
     use super::{by_name::FEW, *};
-    use crate::protocol::ResourceSet;
+    use crate::{protocol::ResourceSet, runtime::Process};
 
     fn resources() -> Arc<Resources> {
         let clock = Arc::new(crate::runtime::ByHand::default());
-        Resources::new(Quorum::of(3), ClientId::new([1; 8]), clock)
+        let here = SharedClient::new(Process::current());
+        Resources::new(Quorum::of(3), ClientId::new([1; 8]), here, clock)
     }
 
     fn name() -> Resource {

@@ -93,7 +93,7 @@ impl Engine {
             self.node_failed(lost.node, &error, None);
             error.failure()
         });
-        grant.footprint().lock().handle_restore(lost.node, &reply);
+        grant.footprint().with(|footprint| footprint.handle_restore(lost.node, &reply));
         self.release_unwatched(&grant.to_release(self));
     }
 }

@@ -168,10 +168,11 @@ impl AcquireRound {
     /// `settle`.
     fn send(&mut self) {
         if self.footprint.is_none() {
+            let shared = |footprint| Arc::new(SharedFootprint::new(&self.engine.client, footprint));
             let footprint = self.round.take_footprint();
-            self.footprint = footprint.map(|footprint| Arc::new(SharedFootprint::new(footprint)));
+            self.footprint = footprint.map(shared);
             let others = self.round.take_others();
-            self.others = others.map(|footprint| Arc::new(SharedFootprint::new(footprint)));
+            self.others = others.map(shared);
         }
         while let Some((node, command)) = self.round.poll_command() {
             // A confirm follows a grant, which stands.
@@ -265,10 +266,10 @@ impl AcquireRound {
     fn handle_reply(&mut self, node: NodeId, reply: Result<Reply, Failure>, now: Timestamp) {
         // Until the verdict the round keeps the footprint and tells it; from then on it is told here.
         if let Some(footprint) = &self.footprint {
-            self.round.tell(&mut footprint.lock(), node, &reply);
+            footprint.with(|footprint| self.round.tell(footprint, node, &reply));
         }
         if let Some(others) = &self.others {
-            self.round.tell_others(&mut others.lock(), node, &reply);
+            others.with(|others| self.round.tell_others(others, node, &reply));
         }
         self.round.handle_reply(node, reply, now);
     }

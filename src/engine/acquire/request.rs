@@ -115,12 +115,6 @@ impl Request {
         self.acquisition.turn_deadline().map_or(at, |deadline| at.min(deadline))
     }
 
-    /// When it wants to be looked at in line.
-    pub(in crate::engine) fn at(&self) -> Option<Timestamp> {
-        let deadline = self.acquisition.turn_deadline();
-        [deadline, self.says_at].into_iter().flatten().min()
-    }
-
     /// Whether a round may be begun for it.
     pub(super) fn may_begin(&self, engine: &Engine) -> bool {
         !engine.is_closed() && !self.answer.is_closed()

@@ -12,12 +12,12 @@ use crate::{
     engine::{
         Engine, HeldTenure,
         acquire::Met,
-        line::{Ahead, Head, Pause},
+        line::{Ahead, Head},
         round::{AcquireRound, HeardOut},
         turns::{Line, Place, Turn},
     },
     error::AcquireError,
-    protocol::{LostRound, Next, NodeId, RoundLoss, Timestamp, TurnedAway},
+    protocol::{LostRound, Next, NodeId, Pause, RoundLoss, Timestamp, TurnedAway},
     telemetry::{self, Held, metrics},
 };
 
@@ -145,7 +145,7 @@ impl Engine {
         );
         // One that its caller gave up has found nothing.
         if let Some(head) = request.head.as_ref().filter(|_| lost.loss != RoundLoss::Abandoned) {
-            head.lose(met, request.acquisition.next_round(), traffic);
+            head.lose(&met, request.acquisition.next_round(), traffic);
         }
         let ahead = Ahead { here: 0, elsewhere: request.resource.on_nodes().rank() };
         if let Next::Again { .. } = next

@@ -6,11 +6,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Grant, ReleaseAnswer, State};
+use super::{Grant, ReleaseAnswer};
 use crate::{
     engine::{Engine, footprint::Released, held::Outcomes},
     error::ReleaseError,
-    protocol::{EndedLease, FencingToken, LossReason, Timestamp},
+    protocol::{End, EndedLease, FencingToken, Leases, LossReason, Timestamp},
     shield::shielded,
     telemetry::{self, Caller, metrics},
 };
@@ -31,7 +31,6 @@ pub(super) struct Ended {
 /// expire: nobody would ever give it back, nor let those in who wait here.
 pub(super) struct Ending<'a> {
     pub(super) grant: &'a Arc<Grant>,
-    pub(super) engine: &'a Arc<Engine>,
     pub(super) step: Step,
 }
 
@@ -46,11 +45,9 @@ pub(super) enum Step {
 
 impl Drop for Ending<'_> {
     fn drop(&mut self) {
-        let Self { grant, engine, step } = self;
+        let Self { grant, step } = self;
         let is_over = match *step {
-            Step::Offered(number) => {
-                grant.end(engine, number, Some(LossReason::LeftToExpire)).is_ok()
-            }
+            Step::Offered(number) => grant.end(number, Some(LossReason::LeftToExpire)).is_ok(),
             Step::Ended => true,
             Step::Done => false,
         };
@@ -72,7 +69,7 @@ impl Grant {
         if !engine.is_served() {
             return Err(ReleaseError::RuntimeEnded);
         }
-        let mut ending = Ending { grant: self, engine, step: Step::Offered(number) };
+        let mut ending = Ending { grant: self, step: Step::Offered(number) };
         if self.hand_on(engine, number) {
             ending.step = Step::Done;
             return Ok(ReleaseAnswer::HandedOn);
@@ -81,7 +78,7 @@ impl Grant {
         // From before it is out of the list: a shutdown that waits for both finds one of them.
         let _counted = engine.count();
         ending.step = Step::Done;
-        let Ended { released, token, caller, report } = self.end(engine, number, None)?;
+        let Ended { released, token, caller, report } = self.end(number, None)?;
         ending.step = Step::Ended;
         let is_freed = released.keep(engine).is_none();
         let answer = engine.release(released, Arc::clone(&self.resource), token, caller, report);
@@ -101,7 +98,7 @@ impl Grant {
         if self.resource.is_wanted_beside() {
             let round_trips = engine.round_trip.round_trip().unwrap_or_default() * 2;
             let until = engine.now().saturating_add(MOMENT.max(round_trips));
-            self.resource.line().rest_until(until);
+            self.client().rest_until(self.resource.queue(), until);
         }
     }
 
@@ -112,7 +109,7 @@ impl Grant {
         }
         // Its end wakes a shutdown that waits until none is held.
         let _counted = engine.count();
-        if self.end(engine, number, Some(LossReason::LeftToExpire)).is_ok() {
+        if self.end(number, Some(LossReason::LeftToExpire)).is_ok() {
             self.make_room();
             self.changed.notify_waiters();
         }
@@ -124,16 +121,17 @@ impl Grant {
         if self.lock_delay.is_zero() || !engine.is_served() {
             return false;
         }
-        let mut ending = Ending { grant: self, engine, step: Step::Offered(number) };
+        let mut ending = Ending { grant: self, step: Step::Offered(number) };
         // By the clock: in a process that stood still nobody may have been told yet.
         let is_lost = self.check(Some(number)).is_err();
         let now = engine.now();
         ending.step = Step::Done;
-        let is_left = is_lost && self.state().leases.leave(number, now);
+        let leave = || self.client().change(self.id, |leases| leases.leave(number, now));
+        let is_left = is_lost && leave().unwrap_or_default();
         if is_left {
             // Its end wakes a shutdown that waits until none is held.
             let _counted = engine.count();
-            if let Ok(Ended { token, caller, report, .. }) = self.end(engine, number, None) {
+            if let Ok(Ended { token, caller, report, .. }) = self.end(number, None) {
                 report.iter().for_each(|report| report.note_left());
                 metrics::released("left");
                 telemetry::left(self.held(&caller, token), self.lock_delay);
@@ -150,11 +148,13 @@ impl Grant {
         // What is nobody's is given back, and is no lease that ends.
         self.give_back(engine);
         let (number, has_work) = {
-            let mut state = self.state();
-            let Some(has_work) = state.leases.shut_down() else { return };
-            state.report = Some(engine.held.end_one());
-            self.footprint.lock().handle_over();
-            (state.leases.number(), has_work)
+            let mut client = self.client();
+            let shut_down = client.change(self.id, |leases| (leases.shut_down(), leases.number()));
+            let Some((Some(has_work), number)) = shut_down else { return };
+            if let Some(kept) = client.data_mut(self.id) {
+                kept.report = Some(engine.outcomes.end_one());
+            }
+            (number, has_work)
         };
         if has_work {
             self.schedule(engine);
@@ -166,61 +166,43 @@ impl Grant {
 
     /// Whether it has been given back, so that others may have its keys.
     pub(in crate::engine) fn is_given_back(&self) -> bool {
-        self.state().leases.has_ended()
+        self.ask(true, Leases::has_ended)
     }
 
     /// It is over and handed to nobody: whoever is first in line may ask the nodes. No lock may be held.
     pub(super) fn make_room(&self) {
-        if let (Some(place), Some(engine)) = (self.station, self.engine.upgrade()) {
-            engine.station_over(&self.resource, place);
+        let Some(engine) = self.engine.upgrade() else { return };
+        if self.client().handle_grant_over(self.id) {
+            engine.next_head(&self.resource);
         }
     }
 
     /// Takes it out of all lists, once. What is returned says what is to be released.
     pub(super) fn end(
         &self,
-        engine: &Engine,
         number: u64,
         reason: Option<LossReason>,
     ) -> Result<Ended, ReleaseError> {
-        let ended = self.end_with(engine, |state| {
-            let lease = state.leases.end(number, reason)?;
-            if reason.is_some() {
-                self.footprint.lock().handle_over();
-            }
-            Some(lease)
-        });
         // Nobody but a shutdown releases what somebody else holds.
-        ended.ok_or(ReleaseError::ShutDown)
+        self.end_as(End::Held(number, reason)).ok_or(ReleaseError::ShutDown)
     }
 
-    /// The same by what ends it, under the lock.
-    pub(super) fn end_with(
-        &self,
-        engine: &Engine,
-        end: impl FnOnce(&mut State) -> Option<EndedLease>,
-    ) -> Option<Ended> {
-        let (key, place, held, ended) = {
-            let mut state = self.state();
-            let lease = end(&mut state)?;
-            let ended = Ended {
-                released: self.released(&state, lease.hold),
-                token: lease.token,
-                caller: state.caller.clone(),
-                report: state.report.clone(),
-            };
-            (state.scheduled.take(), state.place.take(), lease.was_held, ended)
+    /// The same in whatever way.
+    pub(super) fn end_as(&self, end: End) -> Option<Ended> {
+        let (was_held, hurries, kept, ended) = {
+            let mut client = self.client();
+            let EndedLease { token, hold, was_held } = client.end(self.id, end)?;
+            let released = self.released(client.leases(self.id)?.key_life(), hold);
+            let of_it = client.data_mut(self.id)?;
+            let (caller, report) = (of_it.caller.clone(), of_it.report.clone());
+            let (hurries, kept) = (of_it.hurries.take(), of_it.kept.take());
+            (was_held, hurries, kept, Ended { released, token, caller, report })
         };
         // One that was lost was counted when that was told.
-        if held {
+        if was_held {
             metrics::lease_given_back();
         }
-        if let Some(key) = key {
-            engine.cancel(key);
-        }
-        if let Some(place) = place {
-            engine.held.remove(place);
-        }
+        drop((hurries, kept));
         Some(ended)
     }
 
@@ -228,15 +210,17 @@ impl Grant {
     pub(in crate::engine) fn to_release(&self, engine: &Engine) -> Released {
         // Read before the lock is taken: it is code of the user's, which may panic.
         let (now, steady) = (engine.now(), engine.steady());
-        let state = self.state();
-        self.released(&state, state.leases.hold_of_late(now, steady))
+        let gone = (Duration::ZERO, None);
+        let hold = |leases: &Leases| (leases.key_life(), leases.hold_of_late(now, steady));
+        let (key_life, hold) = self.ask(gone, hold);
+        self.released(key_life, hold)
     }
 
-    fn released(&self, state: &State, hold: Option<Timestamp>) -> Released {
+    fn released(&self, key_life: Duration, hold: Option<Timestamp>) -> Released {
         Released {
             target: self.target().clone(),
             owner: self.owner,
-            key_life: state.leases.key_life(),
+            key_life,
             footprint: Arc::clone(&self.footprint),
             hold,
         }

@@ -10,47 +10,17 @@ use std::{mem, sync::Arc};
 use futures::future::{join_all, select};
 
 use super::{
-    Grant, HeldTenure, State, Tenure,
+    Grant, HeldTenure, Tenure,
     ending::{Ended, Ending, Step},
 };
 use crate::{
-    engine::{Engine, Line, NodeSlot, Request, resources::ResourceSlot},
-    protocol::{Begun, Command, Situation, Timestamp},
+    engine::{Engine, NodeSlot, Request, resources::ResourceSlot},
+    protocol::{Begun, Command, End, Timestamp},
     shield::shielded,
     telemetry::{self, Held, metrics},
 };
 
 impl Grant {
-    /// Keeps it, if it may be. To be called under the lock of the line, by the holder that releases it while nobody stands
-    /// there.
-    pub(super) fn linger(
-        self: &Arc<Self>,
-        engine: &Engine,
-        state: &mut State,
-        line: &mut Line,
-        situation: Situation,
-    ) -> bool {
-        let heard_until = self.resource.on_nodes().hears_until();
-        let is_kept = !engine.is_closed() && state.leases.keep(situation, heard_until);
-        if is_kept {
-            line.keep(Arc::clone(self));
-        }
-        is_kept
-    }
-
-    /// Makes sure that somebody looks when it has been kept for long enough. A timer that is due before is left as it is:
-    /// it is looked at then.
-    pub(super) fn schedule_its_end(self: &Arc<Self>, engine: &Arc<Engine>) {
-        let is_early = {
-            let state = self.state();
-            let next = state.leases.poll_timeout();
-            next.is_none_or(|next| state.scheduled.is_some_and(|scheduled| scheduled.at() <= next))
-        };
-        if !is_early {
-            self.schedule(engine);
-        }
-    }
-
     /// The lease of a request that has come while it was kept. Where it will not do, it is given back, and the request
     /// is returned.
     pub(in crate::engine) fn resume(
@@ -62,29 +32,25 @@ impl Grant {
     ) -> Option<Request> {
         let asked = &request.asked;
         let resumed = {
-            let mut guard = self.state();
-            let state = &mut *guard;
+            let mut client = self.client();
             // What others are kept out for ended before it was kept, so that no other clock is read for it.
-            let situation = self.situation(engine, state, now, Timestamp::ORIGIN);
-            let begun = state.leases.resume(&asked.next(keeps_until), situation);
-            begun.map(|begun| {
-                state.caller = asked.caller.clone();
-                (begun, if begun.moved { state.scheduled.take() } else { None })
-            })
+            let situation = self.situation(engine, now, Timestamp::ORIGIN);
+            let resumed = client.resume(self.id, &asked.next(keeps_until), situation);
+            if resumed.is_some()
+                && let Some(kept) = client.data_mut(self.id)
+            {
+                kept.caller = asked.caller.clone();
+            }
+            resumed
         };
-        let Some((Begun { number, token, moved }, timer)) = resumed else {
+        let Some((Begun { number, token, .. }, wakeup)) = resumed else {
             self.give_back(engine);
             return Some(request);
         };
-        if let Some(timer) = timer {
-            engine.cancel(timer);
-        }
         // In its hands before the runtime is asked, which may panic: dropping it gives it back.
         let tenure = Tenure::new(Arc::clone(self), number, token, asked.ttl);
         let tenure = HeldTenure::new(tenure, Arc::clone(engine));
-        if moved {
-            self.schedule(engine);
-        }
+        engine.wake(wakeup);
         metrics::lease_begun();
         let held =
             Held { caller: &request.asked.caller, target: self.target(), owner: self.owner, token };
@@ -99,39 +65,43 @@ impl Grant {
             return;
         }
         let _counted = engine.count();
-        let Some(Ended { released, token, caller, report }) = self.end_lingering(engine) else {
+        let Some(Ended { released, token, caller, report }) = self.end_as(End::Kept) else {
             return;
         };
-        let ending = Ending { grant: self, engine, step: Step::Ended };
+        let ending = Ending { grant: self, step: Step::Ended };
         let slot = Arc::clone(&self.resource);
         drop(engine.release(released, slot, token, caller, report));
         drop(ending);
-    }
-
-    fn end_lingering(&self, engine: &Engine) -> Option<Ended> {
-        self.end_with(engine, |state| {
-            let ended = state.leases.end_kept()?;
-            // Under the lock: what is kept there is what lingers now, and not what another holder has kept since.
-            self.resource.line().forget(self);
-            Some(ended)
-        })
     }
 }
 
 impl Engine {
     /// Gives a grant back that is kept of this resource, if there is one: somebody else wants it.
     pub(in crate::engine) fn give_back_kept(self: &Arc<Self>, slot: &ResourceSlot) {
-        let kept = slot.line().take_kept();
+        let kept = self.take_kept(slot);
         if let Some(kept) = kept {
             kept.give_back(self);
         }
     }
 
+    /// What is kept of this resource, for one who takes it or gives it back.
+    pub(in crate::engine) fn take_kept(&self, slot: &ResourceSlot) -> Option<Arc<Grant>> {
+        let mut client = self.client.lock();
+        let kept = client.take_kept(slot.queue())?;
+        client.data_mut(kept)?.kept.take()
+    }
+
     /// Gives all grants back that are kept.
     pub(in crate::engine) fn give_back_all_kept(self: &Arc<Self>) {
-        for slot in self.resources.all() {
-            self.give_back_kept(&slot);
+        for kept in self.take_all_kept() {
+            kept.give_back(self);
         }
+    }
+
+    fn take_all_kept(&self) -> Vec<Arc<Grant>> {
+        let mut client = self.client.lock();
+        let all = client.take_all_kept();
+        all.into_iter().filter_map(|kept| client.data_mut(kept)?.kept.take()).collect()
     }
 
     /// The engine is gone: what is kept is released once, by a task that nobody waits for.
@@ -140,8 +110,7 @@ impl Engine {
             return;
         }
         // Nothing is held up by a lock that somebody else has: it is had for a moment, and no user's code runs under it.
-        let kept: Vec<Arc<Grant>> =
-            self.resources.all().iter().filter_map(|slot| slot.line().take_kept()).collect();
+        let kept = self.take_all_kept();
         if kept.is_empty() {
             return;
         }

@@ -29,18 +29,21 @@ impl Grant {
         shielded(|| {
             let _ = self.left();
         });
-        let mut state = self.state();
-        let number = state.leases.lower(number)?;
+        let mut client = self.client();
+        let number = client.change(self.id, |leases| leases.lower(number))??;
         // Whoever sends something for it from now on does so as a reader's.
         let _ = self.lowered.set(Target::Lowered(resource.clone()));
-        let (token, ttl) = (state.leases.token(), state.leases.lifecycle().ttl());
+        let leases = client.leases(self.id)?;
+        let (token, ttl) = (leases.token(), leases.lifecycle().ttl());
+        drop(client);
         Some(Tenure::new(Arc::clone(self), number, token, ttl))
     }
 
     /// Tells of it, and has the nodes follow. It runs code of the user's, which may panic: the tenure has to be in the hands
     /// of its holder by then.
     pub(super) fn spread(self: &Arc<Self>, engine: &Arc<Engine>, tenure: &Tenure) {
-        let caller = self.state().caller.clone();
+        let caller = self.client().data(self.id).map(|kept| kept.caller.clone());
+        let caller = caller.unwrap_or_default();
         telemetry::lowered(self.held(&caller, tenure.token()));
         // Those who look at the tenure before learn that it is over; whoever is next here asks the nodes.
         self.changed.notify_waiters();
@@ -59,7 +62,7 @@ impl Grant {
     /// An extension has ended that was begun when the grant was its holder's alone. Nodes that have made it a reader's since
     /// refuse it, and are no sign of a loss.
     pub(in crate::engine) fn judged(&self, outcome: ExtendOutcome, lowered: bool) -> ExtendOutcome {
-        self.state().leases.judged(outcome, lowered)
+        self.ask(outcome, |leases| leases.judged(outcome, lowered))
     }
 
     /// A quorum has it as a reader's: those who pause here until they may read need not pause any longer.

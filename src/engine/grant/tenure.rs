@@ -8,15 +8,15 @@ use std::{
     fmt,
     future::{Future as _, poll_fn},
     pin::pin,
-    sync::{Arc, MutexGuard},
+    sync::Arc,
     task::Poll,
     time::Duration,
 };
 
-use super::{Engine, Grant, ReleaseAnswer, State};
+use super::{Engine, Grant, ReleaseAnswer};
 use crate::{
     error::{LeaseLost, ReleaseError, Reports},
-    protocol::{FencingToken, LossReason, Owner, Target, Timestamp},
+    protocol::{FencingToken, Leases, LossReason, Owner, Target, Timestamp},
     shield::{shield, shielded},
 };
 
@@ -31,22 +31,21 @@ impl Grant {
     pub(super) fn check(&self, number: Option<u64>) -> Result<Duration, LeaseLost> {
         let Some(now) = self.engine.upgrade().map(|engine| engine.now()) else {
             // The lease kept the engine. So it has been dropped, and that has released it, unless it was lost before.
-            let state = self.state_here();
-            let over = |state: &MutexGuard<'_, State>| state.leases.over(number);
-            let reason = state.as_ref().map_or(LossReason::Forked, over);
-            return Err(self.lost(state.as_deref(), reason));
+            let client = self.client_here();
+            let leases = client.as_ref().and_then(|client| client.leases(self.id));
+            let reason = leases.map_or(LossReason::Forked, |leases| leases.over(number));
+            return Err(self.lost(client.as_deref(), reason));
         };
         let (result, action) = {
-            let Some(mut state) = self.state_here() else { return Err(self.forked()) };
-            let lasted = state.leases.lasts();
-            let action = state.leases.handle_check(now);
+            let Some(mut client) = self.client_here() else { return Err(self.forked()) };
+            let action = client.change(self.id, |leases| leases.handle_check(now)).flatten();
             if action.is_some() && !self.process.is_here() {
                 // There is nobody to be told, and more locks than this one.
                 return Err(self.forked());
             }
-            self.end_if_lost(lasted, &state);
-            let result = state.leases.left(number, now);
-            (result.map_err(|reason| self.lost(Some(&state), reason)), action)
+            let Some(leases) = client.leases(self.id) else { return Err(self.forked()) };
+            let result = leases.left(number, now);
+            (result.map_err(|reason| self.lost(Some(&client), reason)), action)
         };
         if let Some(action) = action {
             self.tell(action);
@@ -103,14 +102,17 @@ impl Tenure {
 
     /// Its holder has it. Before, nobody could work under it, so that nobody has to be kept out afterwards.
     pub(crate) fn handle_taken(&self) {
-        self.grant.state().leases.handle_taken(self.number);
+        let Self { grant, number, .. } = self;
+        grant.client().change(grant.id, |leases| leases.handle_taken(*number));
     }
 
     /// Work begins that ends when the lease is lost, and then gives it back.
     pub(crate) fn begin_work(&self) -> Result<(), LeaseLost> {
-        let Some(mut state) = self.grant.state_here() else { return Err(self.forked()) };
-        let begun = state.leases.begin_work(self.number);
-        begun.map_err(|reason| self.grant.lost(Some(&state), reason))
+        let Self { grant, number, .. } = self;
+        let Some(mut client) = grant.client_here() else { return Err(self.forked()) };
+        let begun = client.change(grant.id, |leases| leases.begin_work(*number));
+        let begun = begun.unwrap_or(Err(LossReason::Released));
+        begun.map_err(|reason| grant.lost(Some(&client), reason))
     }
 
     /// Reads the clock, and says what is left, or why it is over.
@@ -125,7 +127,9 @@ impl Tenure {
 
     /// What the nodes have said to the last extension, where that has failed.
     pub(crate) fn doubt(&self) -> Reports {
-        self.grant.state_here().and_then(|state| state.doubt.clone()).unwrap_or_default()
+        let client = self.grant.client_here();
+        let kept = client.as_ref().and_then(|client| client.data(self.grant.id));
+        kept.and_then(|kept| kept.doubt.clone()).unwrap_or_default()
     }
 
     /// Why the lease is over, if it is.
@@ -135,7 +139,8 @@ impl Tenure {
 
     /// Why it is lost, or about to be.
     pub(crate) fn is_ending(&self) -> Option<LossReason> {
-        self.lost().map(|lost| lost.reason).or_else(|| self.grant.state_here()?.leases.warning())
+        let warning = || self.grant.client_here()?.leases(self.grant.id)?.warning();
+        self.lost().map(|lost| lost.reason).or_else(warning)
     }
 
     /// Whether this is the thread on which its engine runs.
@@ -144,15 +149,17 @@ impl Tenure {
     }
 
     pub(crate) fn heartbeat(&self, now: Timestamp) {
-        if let Some(mut state) = self.grant.state_here() {
-            state.leases.handle_heartbeat(self.number, now);
+        let Self { grant, number, .. } = self;
+        if let Some(mut client) = grant.client_here() {
+            client.change(grant.id, |leases| leases.handle_heartbeat(*number, now));
         }
     }
 
     /// Whether its holder may still extend it.
     pub(crate) fn may_be_extended(&self, now: Timestamp) -> bool {
-        let state = self.grant.state_here();
-        state.is_none_or(|state| state.leases.lifecycle().may_be_extended(now))
+        let client = self.grant.client_here();
+        let leases = client.as_ref().and_then(|client| client.leases(self.grant.id));
+        leases.is_none_or(|leases| leases.lifecycle().may_be_extended(now))
     }
 
     /// Waits for its loss.
@@ -222,7 +229,7 @@ impl HeldTenure {
             shielded(|| {
                 if !grant.leave_if_lost(&self.engine, *number) {
                     // Nobody can have worked under what nobody has taken.
-                    let is_taken = grant.state().leases.is_taken();
+                    let is_taken = grant.ask(false, Leases::is_taken);
                     if is_taken {
                         self.hold_for(lock_delay);
                     }
@@ -242,7 +249,8 @@ impl HeldTenure {
     /// Others are kept out for so long from now, whenever it is released.
     pub(crate) fn hold_for(&self, least: Duration) {
         let until = self.engine.steady().saturating_add(least);
-        self.tenure.grant.state().leases.hold(self.tenure.number, until);
+        let Tenure { grant, number, .. } = &self.tenure;
+        grant.client().change(grant.id, |leases| leases.hold(*number, until));
     }
 }
 

@@ -7,7 +7,7 @@
 use std::{
     fmt,
     sync::{
-        Arc, Weak,
+        Arc, MutexGuard, Weak,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -17,10 +17,10 @@ use tokio::sync::Notify;
 
 use super::{Resources, by_name::Which};
 use crate::{
-    engine::{Line, Unsent, UnsentHere, stand::OnNodes},
+    engine::{Unsent, UnsentHere, client::Client, stand::OnNodes},
     error::NodeOutcome,
     lock::Lock,
-    protocol::{NodeId, OthersWait, Slots, Target, Timestamp, keeps_back},
+    protocol::{NodeId, OthersWait, QueueId, Slots, Target, Timestamp, keeps_back},
     shield::shielded,
 };
 
@@ -39,7 +39,7 @@ pub(in crate::engine) struct ResourceSlot {
     /// Of several resources: since when the one waits who asks the nodes for them here, once a round was lost.
     waits_since: Lock<Option<Timestamp>>,
     /// Who waits for it here.
-    pub(in crate::engine) line: Lock<Line>,
+    queue: QueueId,
     /// The place of this process in the lines on the nodes.
     on_nodes: OnNodes,
     /// What has been given back of it and has not been sent.
@@ -52,7 +52,7 @@ fn is_slot(weak: &Weak<ResourceSlot>, slot: &ResourceSlot) -> bool {
 
 impl ResourceSlot {
     /// One that nobody has to do with yet.
-    pub(super) fn new(home: &Arc<Resources>, target: &Target) -> Arc<Self> {
+    pub(super) fn new(home: &Arc<Resources>, target: &Target, queue: QueueId) -> Arc<Self> {
         let (patience, runtime) = (Arc::clone(&home.patience), Arc::clone(&home.runtime));
         Arc::new(Self {
             target: target.clone(),
@@ -61,7 +61,7 @@ impl ResourceSlot {
             freed: Notify::new(),
             asks: AtomicBool::new(false),
             waits_since: Lock::default(),
-            line: Lock::default(),
+            queue,
             on_nodes: OnNodes::new(home.client, home.quorum, patience, runtime),
             unsent: UnsentHere::default(),
         })
@@ -245,6 +245,15 @@ impl ResourceSlot {
         &self.on_nodes
     }
 
+    /// Who waits for it here.
+    pub(in crate::engine) const fn queue(&self) -> QueueId {
+        self.queue
+    }
+
+    pub(in crate::engine) fn client(&self) -> MutexGuard<'_, Client> {
+        self.home.here.lock()
+    }
+
     pub(in crate::engine) const fn target(&self) -> &Target {
         &self.target
     }
@@ -283,6 +292,9 @@ impl Drop for ResourceSlot {
         if let Some(mut by_name) = self.home.by_name.try_lock() {
             by_name.forget(self);
         }
+        // Whoever stands there would keep it.
+        let all = self.home.here.lock_here().map(|mut client| client.close_queue(self.queue));
+        drop(all);
         if let Some((client, ticket)) = self.on_nodes.leave()
             && let Some(engine) = self.home.engine.get().and_then(Weak::upgrade)
             && engine.is_served()

@@ -12,7 +12,7 @@ use crate::{
         restore::LostKey,
     },
     error::NodeOutcome,
-    protocol::NodeId,
+    protocol::{Footprint, NodeId},
 };
 
 /// A lost round that is heard out: what is still under way is not undone before it is answered. It ends with this.
@@ -25,7 +25,7 @@ impl Drop for HeardOut {
     fn drop(&mut self) {
         // Where nobody serves it, as in a forked process, its lock may be kept for ever.
         if self.engine.is_served() {
-            self.released.footprint.lock().handle_heard_no_longer();
+            self.released.footprint.with(Footprint::handle_heard_no_longer);
             self.engine.release_unwatched(&self.released);
         }
     }
@@ -101,7 +101,7 @@ impl AcquireRound {
     /// It was lost, and may be heard out: for as long as what is returned lives, nothing is undone that may yet be denied.
     pub(in crate::engine) fn hear_out(&self) -> Option<HeardOut> {
         let footprint = self.footprint.as_ref()?;
-        footprint.lock().handle_heard_out();
+        footprint.with(Footprint::handle_heard_out);
         Some(HeardOut { engine: Arc::clone(&self.engine), released: self.released(footprint) })
     }
 }

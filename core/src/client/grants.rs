@@ -1,0 +1,250 @@
+//! The grants of a client: from their beginning to their end, and when each is looked at.
+//!
+//! It decides nothing of a lease that `Leases` does not; it must never leave a grant without the timer that it wants.
+
+use alloc::vec::Vec;
+
+use super::{Client, FootprintId, Grant, GrantId, QueueId, Timed};
+use crate::{
+    command::NodeId,
+    footprint::Footprint,
+    leases::{EndedLease, Leases},
+    lifecycle::{ExtendOutcome, LeaseAction},
+    loss::LossReason,
+    queue::Place,
+    time::Timestamp,
+    timers::{TimerKey, Wakeup},
+};
+
+/// A grant that begins.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct NewGrant<G> {
+    /// Its first lease.
+    pub leases: Leases,
+    /// Where its keys may stand.
+    pub footprint: FootprintId,
+    /// Under which place of which queue it was won, where it may be handed on.
+    pub station: Option<(QueueId, Place)>,
+    /// What the driver keeps with it.
+    pub data: G,
+}
+
+/// How a grant ends.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum End {
+    /// The lease with this number is given back, or is over for this reason without a release.
+    Held(u64, Option<LossReason>),
+    /// It is kept as nobody's no longer.
+    Kept,
+}
+
+/// What has to be done for all whose time has come.
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
+pub struct DueNow {
+    /// Grants that are to be extended.
+    pub extend: Vec<GrantId>,
+    /// What has to be told.
+    pub tell: Vec<(GrantId, LeaseAction)>,
+    /// Grants that are kept as nobody's no longer; and whether each is to be extended where it has been taken since.
+    pub give_back: Vec<(GrantId, bool)>,
+    /// Who waits, and is to be looked at.
+    pub waiting: Vec<(QueueId, Place)>,
+}
+
+impl<G, W, M> Client<G, W, M> {
+    /// A round has been decided: where its keys may stand.
+    pub fn add_footprint(&mut self, footprint: Footprint) -> FootprintId {
+        FootprintId(self.footprints.insert(footprint))
+    }
+
+    /// Where they may stand by now.
+    pub fn footprint(&mut self, id: FootprintId) -> Option<&mut Footprint> {
+        self.footprints.get_mut(id.0)
+    }
+
+    /// Nobody has to do with them any more.
+    pub fn forget_footprint(&mut self, id: FootprintId) {
+        self.footprints.remove(id.0);
+    }
+
+    /// A grant begins. It is among the timers from [`schedule`](Self::schedule) on.
+    pub fn begin(&mut self, begun: NewGrant<G>) -> GrantId {
+        let NewGrant { leases, footprint, station, data } = begun;
+        let (scheduled, counts) = (None, false);
+        GrantId(self.grants.insert(Grant { leases, footprint, station, scheduled, counts, data }))
+    }
+
+    /// Nobody has to do with it any more.
+    pub fn forget(&mut self, id: GrantId) -> Option<G> {
+        let grant = self.grants.remove(id.0)?;
+        grant.scheduled.and_then(|key| self.timers.cancel(key));
+        self.held = self.held.saturating_sub(usize::from(grant.counts));
+        Some(grant.data)
+    }
+
+    /// What is decided of it.
+    pub fn leases(&self, id: GrantId) -> Option<&Leases> {
+        self.grants.get(id.0).map(|grant| &grant.leases)
+    }
+
+    /// What the driver keeps with it.
+    pub fn data(&self, id: GrantId) -> Option<&G> {
+        self.grants.get(id.0).map(|grant| &grant.data)
+    }
+
+    /// The same, to be changed.
+    pub fn data_mut(&mut self, id: GrantId) -> Option<&mut G> {
+        self.grants.get_mut(id.0).map(|grant| &mut grant.data)
+    }
+
+    /// Those that count as held.
+    pub fn held(&self) -> impl Iterator<Item = (GrantId, &G)> {
+        let counted = self.grants.iter().filter(|(_, grant)| grant.counts);
+        counted.map(|(key, grant)| (GrantId(key), &grant.data))
+    }
+
+    /// How many count as held.
+    pub const fn held_count(&self) -> usize {
+        self.held
+    }
+
+    /// Counts it as held. False says that the process is shutting down, and that it is to be given back.
+    pub fn count(&mut self, id: GrantId) -> bool {
+        let may_count = !self.shut_down;
+        if may_count && let Some(grant) = self.grants.get_mut(id.0) {
+            self.held = self.held.saturating_add(usize::from(!grant.counts));
+            grant.counts = true;
+        }
+        may_count
+    }
+
+    /// No grant counts from now on.
+    pub const fn shut_down(&mut self) {
+        self.shut_down = true;
+    }
+
+    /// Changes what is decided of it. From the step on in which it is over, nothing is set for it.
+    pub fn change<R>(&mut self, id: GrantId, change: impl FnOnce(&mut Leases) -> R) -> Option<R> {
+        let grant = self.grants.get_mut(id.0)?;
+        let lasted = grant.leases.lasts();
+        let changed = change(&mut grant.leases);
+        if lasted
+            && !grant.leases.lasts()
+            && let Some(footprint) = self.footprints.get_mut(grant.footprint.0)
+        {
+            footprint.handle_over();
+        }
+        Some(changed)
+    }
+
+    /// Puts it among the timers by when it wants to be looked at, if it is not there for that time already.
+    pub fn schedule(&mut self, id: GrantId) -> Wakeup {
+        let Some(grant) = self.grants.get_mut(id.0) else { return Wakeup::Silent };
+        let next = grant.leases.poll_timeout();
+        // Also where both are none, as after a release.
+        if grant.scheduled.map(TimerKey::at) == next {
+            return Wakeup::Silent;
+        }
+        let old = grant.scheduled.take();
+        let Some(at) = next else {
+            old.and_then(|old| self.timers.cancel(old));
+            return Wakeup::Silent;
+        };
+        let slack = grant.leases.lifecycle().slack();
+        let (key, wakeup) = self.timers.schedule(old, at, slack, Timed::Grant(id));
+        grant.scheduled = Some(key);
+        wakeup
+    }
+
+    /// The same, but for one that is looked at before: what it wants is seen to then.
+    pub(super) fn schedule_unless_early(&mut self, id: GrantId) -> Wakeup {
+        let is_early = self.grants.get(id.0).is_some_and(|grant| {
+            let next = grant.leases.poll_timeout();
+            next.is_none_or(|next| grant.scheduled.is_some_and(|key| key.at() <= next))
+        });
+        if is_early { Wakeup::Silent } else { self.schedule(id) }
+    }
+
+    /// Sees to everything that is due at `now`, and to what may be taken along.
+    ///
+    /// Timers due within 2 ms come along, so that a loss may be told that much early. Whatever is told, the grant has its place
+    /// among the timers again by then; one that is kept no longer gets it when that has been seen to.
+    pub fn handle_timeout(&mut self, now: Timestamp) -> DueNow {
+        let mut due = DueNow::default();
+        for (key, timed) in self.timers.take_due(now) {
+            let id = match timed {
+                Timed::Grant(id) => id,
+                Timed::Waiter(queue, place) => {
+                    due.waiting.push((queue, place));
+                    continue;
+                }
+            };
+            let Some(grant) = self.grants.get_mut(id.0) else { continue };
+            // One that has another key by now is seen to under that.
+            if grant.scheduled.take_if(|scheduled| *scheduled == key).is_none() {
+                continue;
+            }
+            let at = now.max(key.at());
+            let Some(of_it) = self.change(id, |leases| leases.handle_timeout(at)) else { continue };
+            if of_it.give_back {
+                due.give_back.push((id, of_it.extend));
+                continue;
+            }
+            // Those who see to the timers look again before they sleep.
+            let _ = self.schedule(id);
+            due.tell.extend(of_it.tell.map(|action| (id, action)));
+            due.extend.extend(of_it.extend.then_some(id));
+        }
+        due
+    }
+
+    /// An extension has ended that was begun when the grant was its holder's alone, or was not. What is returned first has to
+    /// be told.
+    pub fn handle_extension(
+        &mut self,
+        id: GrantId,
+        outcome: ExtendOutcome,
+        now: Timestamp,
+    ) -> (Option<LeaseAction>, Wakeup) {
+        let action = self.change(id, |leases| leases.handle_extension(outcome, now)).flatten();
+        (action, self.schedule(id))
+    }
+
+    /// Whether a restore may be sent to a node; if so, the key has to be released there from now on.
+    pub fn begin_restore(&mut self, id: GrantId, node: NodeId) -> bool {
+        let Some(grant) = self.grants.get(id.0).filter(|grant| grant.leases.lasts()) else {
+            return false;
+        };
+        let footprint = self.footprints.get_mut(grant.footprint.0);
+        footprint.is_some_and(|footprint| footprint.handle_restore_sent(node))
+    }
+
+    /// It is over, and handed to nobody. Says whether whoever is first in its queue may ask the nodes.
+    pub fn handle_grant_over(&mut self, id: GrantId) -> bool {
+        let station = self.grants.get(id.0).and_then(|grant| grant.station);
+        let waiting = |(queue, place): (QueueId, Place)| {
+            self.queues.get_mut(queue.0).is_some_and(|waiting| waiting.queue.handle_over(place))
+        };
+        station.is_some_and(waiting)
+    }
+
+    /// Ends it, once: it is in no list any more.
+    pub fn end(&mut self, id: GrantId, end: End) -> Option<EndedLease> {
+        let ended = self.change(id, |leases| match end {
+            End::Held(number, reason) => leases.end(number, reason),
+            End::Kept => leases.end_kept(),
+        })??;
+        let grant = self.grants.get_mut(id.0)?;
+        grant.scheduled.take().and_then(|key| self.timers.cancel(key));
+        self.held = self.held.saturating_sub(usize::from(grant.counts));
+        grant.counts = false;
+        if end == End::Kept
+            && let Some((queue, _)) = grant.station
+            && let Some(waiting) = self.queues.get_mut(queue.0)
+        {
+            // What is kept there is what lingers now, and not what another holder has kept since.
+            waiting.kept.take_if(|kept| *kept == id);
+        }
+        Some(ended)
+    }
+}

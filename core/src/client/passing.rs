@@ -1,0 +1,130 @@
+//! How a grant passes from one lease to the next: to the first in its queue, to nobody for a while, or back to the nodes.
+//!
+//! It decides who is next in line and whether the grant is handed on. The lease before ends in the step in which the next one
+//! begins: no two numbers hold at once.
+
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use super::{Asks, Client, GrantId, QueueId};
+use crate::{
+    fencing::FencingToken,
+    handover::GivenBack,
+    leases::{Begun, NextLease, Situation},
+    time::Timestamp,
+    timers::Wakeup,
+};
+
+/// What else decides when a lease is given back.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct HandOn {
+    /// What is known of others, and the time.
+    pub situation: Situation,
+    /// Up to when the nodes tell of whoever comes, where they do.
+    pub heard_until: Option<Timestamp>,
+    /// No more are begun.
+    pub closed: bool,
+}
+
+/// What has become of a lease that was given back.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub enum Passed<W> {
+    /// It is this one's now.
+    To(W, Begun, Wakeup),
+    /// It is kept as nobody's.
+    Kept(Wakeup),
+    /// It goes back to the nodes. For so long at most, and half as long at least, the next leader leaves the resource to
+    /// others.
+    ToNobody(Option<Duration>),
+}
+
+impl<G, W: Asks<M>, M> Client<G, W, M> {
+    /// Whether a grant that is given back may go to anybody of this process: somebody stands in its queue, or it would be
+    /// kept. Where not, nobody need read a clock for it.
+    pub fn may_pass(&self, id: GrantId) -> bool {
+        let Some(grant) = self.grants.get(id.0).filter(|grant| !grant.leases.is_lowered()) else {
+            return false;
+        };
+        let waiting = |(queue, place): (QueueId, _)| self.queues.get(queue.0)?.queue.first(place);
+        grant.station.is_some_and(|station| grant.leases.lingers() || waiting(station).is_some())
+    }
+
+    /// The lease with this number is given back: it goes to the first in line, or the grant is kept, or it is to be released.
+    /// Behind it stands the token of the lease that was over; nothing where this one is over already, or is not handed on.
+    /// Those are returned beside it whose time is up.
+    pub fn hand_on(
+        &mut self,
+        id: GrantId,
+        number: u64,
+        given_back: HandOn,
+    ) -> Option<(Passed<W>, Option<FencingToken>, Vec<W>)> {
+        let HandOn { situation, heard_until, closed } = given_back;
+        let grant = self.grants.get_mut(id.0)?;
+        let (queue, place) = grant.station?;
+        let waiting = self.queues.get_mut(queue.0)?;
+        if !grant.leases.may_go_on(number) {
+            return None;
+        }
+        let Situation { now, steady, .. } = situation;
+        let (before, mut late) = (grant.leases.token(), Vec::new());
+        let passed = loop {
+            // Of the lease that is over: how long it was to be kept counts for how long others wait.
+            let situation = grant.leases.situation(situation);
+            let Some(first) = waiting.queue.first(place) else {
+                let is_kept = !closed && grant.leases.keep(situation, heard_until);
+                if is_kept {
+                    waiting.kept = Some(id);
+                    break Passed::Kept(self.schedule_unless_early(id));
+                }
+                break Passed::ToNobody(None);
+            };
+            let deadline = first.request.turn_deadline();
+            let in_time = deadline.is_none_or(|deadline| now < deadline);
+            let next = first.request.next(steady);
+            let begun =
+                if in_time { grant.leases.hand_on(&next, situation).map(Some) } else { Ok(None) };
+            let Ok(begun) = begun else {
+                let Situation { others, turn, .. } = situation;
+                let given_back = GivenBack { leases: grant.leases.count(), others, turn, now };
+                break Passed::ToNobody(waiting.stay.handle_given_back(given_back));
+            };
+            let Some((_, waiter)) = waiting.queue.hand_on(place) else {
+                break Passed::ToNobody(None);
+            };
+            waiter.timer.and_then(|timer| self.timers.cancel(timer));
+            // Its time is up, or its caller is about to leave the line.
+            let Some(begun) = begun else {
+                late.push(waiter.request);
+                continue;
+            };
+            let wakeup = if begun.moved { self.schedule(id) } else { Wakeup::Silent };
+            break Passed::To(waiter.request, begun, wakeup);
+        };
+        Some((passed, before, late))
+    }
+
+    /// A lease begins that takes what is kept. Where it will not do for that, nothing has changed.
+    pub fn resume(
+        &mut self,
+        id: GrantId,
+        next: &NextLease,
+        situation: Situation,
+    ) -> Option<(Begun, Wakeup)> {
+        let begun = self.change(id, |leases| {
+            let situation = leases.situation(situation);
+            leases.resume(next, situation)
+        })??;
+        let wakeup = if begun.moved { self.schedule(id) } else { Wakeup::Silent };
+        Some((begun, wakeup))
+    }
+
+    /// What this queue keeps as nobody's, for one who takes it or gives it back.
+    pub fn take_kept(&mut self, queue: QueueId) -> Option<GrantId> {
+        self.queues.get_mut(queue.0)?.kept.take()
+    }
+
+    /// What all of them keep.
+    pub fn take_all_kept(&mut self) -> Vec<GrantId> {
+        self.queues.iter_mut().filter_map(|waiting| waiting.kept.take()).collect()
+    }
+}

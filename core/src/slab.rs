@@ -1,0 +1,128 @@
+//! Values that are found again by a key, which nobody else gets.
+//!
+//! It decides where a value stands. A key whose value has been taken out must never find another one.
+
+use alloc::vec::Vec;
+
+/// From this size on, the memory of a slab that has become empty is given back.
+const MANY: usize = 1024;
+
+/// Where a value stands.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub(crate) struct Key {
+    index: u32,
+    /// How many values have stood there before.
+    generation: u32,
+}
+
+/// The values.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub(crate) struct Slab<T> {
+    entries: Vec<Entry<T>>,
+    /// Which entries are empty.
+    free: Vec<u32>,
+    /// The generation of entries that are new.
+    generation: u32,
+}
+
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+struct Entry<T> {
+    generation: u32,
+    value: Option<T>,
+}
+
+impl<T> Default for Slab<T> {
+    fn default() -> Self {
+        Self { entries: Vec::new(), free: Vec::new(), generation: 0 }
+    }
+}
+
+impl<T> Slab<T> {
+    pub(crate) fn insert(&mut self, value: T) -> Key {
+        let free = self.free.pop();
+        if let Some(index) = free
+            && let Some(entry) = self.entries.get_mut(index as usize)
+        {
+            entry.value = Some(value);
+            return Key { index, generation: entry.generation };
+        }
+        let index = u32::try_from(self.entries.len()).unwrap_or(u32::MAX);
+        let generation = self.generation;
+        self.entries.push(Entry { generation, value: Some(value) });
+        Key { index, generation }
+    }
+
+    pub(crate) fn remove(&mut self, key: Key) -> Option<T> {
+        let entry = self.entry(key)?;
+        let value = entry.value.take()?;
+        entry.generation = entry.generation.wrapping_add(1);
+        let generation = entry.generation;
+        self.generation = self.generation.max(generation);
+        self.free.push(key.index);
+        if self.free.len() == self.entries.len() && self.entries.len() > MANY {
+            (self.entries, self.free) = (Vec::new(), Vec::new());
+        }
+        Some(value)
+    }
+
+    pub(crate) fn get(&self, key: Key) -> Option<&T> {
+        let entry = self.entries.get(key.index as usize)?;
+        entry.value.as_ref().filter(|_| entry.generation == key.generation)
+    }
+
+    pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut T> {
+        self.entry(key)?.value.as_mut()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Key, &T)> {
+        let key = |(index, entry): (usize, &Entry<T>)| Key {
+            index: u32::try_from(index).unwrap_or(u32::MAX),
+            generation: entry.generation,
+        };
+        let entries = self.entries.iter().enumerate();
+        entries.filter_map(move |(at, entry)| Some((key((at, entry)), entry.value.as_ref()?)))
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.entries.iter_mut().filter_map(|entry| entry.value.as_mut())
+    }
+
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        self.entries.len().saturating_sub(self.free.len())
+    }
+
+    fn entry(&mut self, key: Key) -> Option<&mut Entry<T>> {
+        let entry = self.entries.get_mut(key.index as usize)?;
+        (entry.generation == key.generation).then_some(entry)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_finds_its_value_and_no_later_one() {
+        let mut slab = Slab::default();
+        let (one, two) = (slab.insert("one"), slab.insert("two"));
+        assert_eq!((slab.get(one), slab.get(two), slab.len()), (Some(&"one"), Some(&"two"), 2));
+        assert_eq!((slab.remove(one), slab.remove(one), slab.len()), (Some("one"), None, 1));
+        let three = slab.insert("three");
+        assert_eq!(slab.get_mut(one), None);
+        assert_eq!((slab.get(one), slab.get(three)), (None, Some(&"three")));
+        assert_eq!(slab.iter().map(|(key, _)| key).collect::<Vec<_>>(), [three, two]);
+    }
+
+    #[test]
+    fn a_key_finds_nothing_behind_the_memory_that_was_given_back() {
+        let mut slab = Slab::default();
+        let keys: Vec<Key> = (0..=MANY).map(|number| slab.insert(number)).collect();
+        for (number, key) in keys.iter().enumerate() {
+            assert_eq!(slab.remove(*key), Some(number));
+        }
+        assert_eq!((slab.len(), slab.entries.capacity()), (0, 0));
+        let new = slab.insert(7);
+        assert_eq!((slab.get(keys[0]), slab.get(new)), (None, Some(&7)));
+    }
+}

@@ -1,0 +1,70 @@
+//! The lock around everything that `protocol::Client` decides, and what this process keeps beside it.
+//!
+//! It decides nothing. Nothing that is taken out may be dropped under the lock, no waker called and no code of the user's run:
+//! each of them may come back here.
+
+use std::{
+    fmt,
+    sync::{Arc, MutexGuard, Weak},
+};
+
+use super::{Grant, Met, Request, held::Outcomes};
+use crate::{
+    error::Reports,
+    lock::Lock,
+    node::Hurries,
+    protocol::{self, Note, Owner},
+    runtime::Process,
+    telemetry::Caller,
+};
+
+/// What is decided of the grants and requests of this process.
+pub(super) type Client = protocol::Client<Kept, Request, Arc<Met>>;
+
+/// What is kept with a grant.
+pub(super) struct Kept {
+    /// The grant as its leases know it.
+    pub(super) grant: Weak<Grant>,
+    /// While it is nobody's.
+    pub(super) kept: Option<Arc<Grant>>,
+    pub(super) owner: Owner,
+    /// In which span the current lease was asked for.
+    pub(super) caller: Caller,
+    /// Of the shutdown that has ended it.
+    pub(super) report: Option<Arc<Outcomes>>,
+    /// What it leaves beside its key.
+    pub(super) note: Option<Note>,
+    /// What the nodes have said to the last extension, where that has failed.
+    pub(super) doubt: Option<Reports>,
+    /// While it counts as held, nodes that are away are tried the sooner for it.
+    pub(super) hurries: Option<Hurries>,
+}
+
+/// The lock. It outlives its engine where somebody keeps a signal of a lease.
+#[derive(Clone)]
+pub(super) struct SharedClient {
+    client: Arc<Lock<Client>>,
+    process: Process,
+}
+
+impl SharedClient {
+    pub(super) fn new(process: Process) -> Self {
+        Self { client: Arc::new(Lock::new(Client::default())), process }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Client> {
+        self.client.lock()
+    }
+
+    /// The same for what may be called in a process that was forked since: nothing there where somebody has it, who may be a
+    /// thread of the parent's.
+    pub(super) fn lock_here(&self) -> Option<MutexGuard<'_, Client>> {
+        self.client.lock_if(|| self.process.is_here())
+    }
+}
+
+impl fmt::Debug for SharedClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").finish_non_exhaustive()
+    }
+}
