@@ -47,7 +47,7 @@ use super::{
     queue::{Place, Queue, Station},
     slab::{Key, Slab},
     time::Timestamp,
-    timers::{TimerKey, TimerQueue},
+    timers::TimerQueue,
 };
 
 /// A grant of this client.
@@ -96,14 +96,14 @@ struct Grant<G> {
     footprint: FootprintId,
     /// Under which place of which queue it was won.
     station: Option<(QueueId, Place)>,
-    scheduled: Option<TimerKey>,
+    scheduled: Option<Timestamp>,
     /// It counts as held.
     counts: bool,
     data: G,
 }
 
 /// Who is looked at when its time has come.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 enum Timed {
     Grant(GrantId),
     Waiter(QueueId, Place),
@@ -137,7 +137,8 @@ struct Waiting<W, M> {
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 struct Waiter<W> {
     request: W,
-    timer: Option<TimerKey>,
+    /// When it is looked at, and under which place.
+    timer: Option<(Timestamp, Place)>,
     /// Its time is up, and it waits for what the round finds that is under way.
     shares: bool,
     /// What it is told, where it waits in vain.
@@ -212,12 +213,14 @@ impl<W, M> Waiting<W, M> {
     }
 }
 
-/// The requests that leave a queue, whose timers are over.
-fn without_timers<W>(timers: &mut TimerQueue<Timed>, all: Vec<Box<Waiter<W>>>) -> Vec<W> {
-    let mut request = |waiter: Box<Waiter<W>>| {
+/// The requests that leave a queue. They are among the timers no more.
+fn gone<W>(timers: &mut TimerQueue<Timed>, id: QueueId, all: Vec<Box<Waiter<W>>>) -> Vec<W> {
+    let request = |waiter: Box<Waiter<W>>| {
         let Waiter { request, timer, .. } = *waiter;
-        timer.and_then(|timer| timers.cancel(timer));
+        if let Some((at, place)) = timer {
+            timers.cancel(at, Timed::Waiter(id, place));
+        }
         request
     };
-    all.into_iter().map(&mut request).collect()
+    all.into_iter().map(request).collect()
 }

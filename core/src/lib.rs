@@ -126,6 +126,6 @@ pub use round::{ExtendSpec, Quorum, Round, RoundLoss, RoundSpec, Tally, Verdict}
 pub use slots::{Slot, Slots, SlotsError};
 pub use target::{ResourceSet, ResourceSetError, Target};
 pub use time::Timestamp;
-pub use timers::{TimerKey, TimerQueue, Wakeup};
+pub use timers::{TimerQueue, Wakeup};
 pub use validity::Drift;
 pub use waiter::{LineAnswer, Patience, Waiter};

@@ -75,16 +75,19 @@ impl<T> Slab<T> {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Key, &T)> {
-        let key = |(index, entry): (usize, &Entry<T>)| Key {
-            index: u32::try_from(index).unwrap_or(u32::MAX),
-            generation: entry.generation,
-        };
-        let entries = self.entries.iter().enumerate();
-        entries.filter_map(move |(at, entry)| Some((key((at, entry)), entry.value.as_ref()?)))
+        let entries = self.entries.iter().zip(0..);
+        entries.filter_map(|(entry, index)| {
+            let key = Key { index, generation: entry.generation };
+            Some((key, entry.value.as_ref()?))
+        })
     }
 
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.entries.iter_mut().filter_map(|entry| entry.value.as_mut())
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (Key, &mut T)> {
+        let entries = self.entries.iter_mut().zip(0..);
+        entries.filter_map(|(entry, index)| {
+            let key = Key { index, generation: entry.generation };
+            Some((key, entry.value.as_mut()?))
+        })
     }
 
     #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Who is due when: one entry for each lease that is held, in the order of time.
+//! Who is due when: one entry for each lease that is held and each request that waits, in the order of time.
 //!
 //! It decides what is taken out together, and whether whoever sees to the entries has to be woken. It looks at no clock
 //! and calls nobody: what has to be done comes out as a [`Wakeup`].
@@ -18,21 +18,6 @@ pub(super) const TOGETHER: Duration = Duration::from_millis(2);
 /// machine is suspended, and afterwards a loss must be told soon.
 const LONGEST_SLEEP: Duration = Duration::from_millis(500);
 
-/// The place of an entry.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct TimerKey {
-    at: Timestamp,
-    /// Tells entries for the same time apart.
-    number: u64,
-}
-
-impl TimerKey {
-    /// When it is due.
-    pub const fn at(self) -> Timestamp {
-        self.at
-    }
-}
-
 /// What a new entry asks for.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[must_use]
@@ -49,11 +34,11 @@ pub enum Wakeup {
     Start,
 }
 
-/// Entries by time. A key may be cancelled or replaced until it has been taken out.
+/// Entries by time, each of which has one place. It may be moved or cancelled until it has been taken out.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct TimerQueue<T> {
-    by_time: BTreeMap<TimerKey, Entry<T>>,
-    numbers: u64,
+    /// Each with how much before its time it may be taken out together with another one.
+    by_time: BTreeMap<(Timestamp, T), Duration>,
     /// Whether somebody sees to the entries.
     attended: bool,
     /// When they are looked at next; the origin while they are.
@@ -62,36 +47,28 @@ pub struct TimerQueue<T> {
     rest: Duration,
 }
 
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
-struct Entry<T> {
-    item: T,
-    /// How much before its time it may be taken out together with another one.
-    slack: Duration,
-}
-
 impl<T> Default for TimerQueue<T> {
     fn default() -> Self {
         let (next_look, rest) = (Timestamp::ORIGIN, Duration::ZERO);
-        Self { by_time: BTreeMap::new(), numbers: 0, attended: false, next_look, rest }
+        Self { by_time: BTreeMap::new(), attended: false, next_look, rest }
     }
 }
 
-impl<T> TimerQueue<T> {
-    /// Adds an entry that is due at `at`, and may be taken along up to `slack` before that, in place of the entry `old`.
+impl<T: Copy + Ord> TimerQueue<T> {
+    /// Adds an entry that is due at `at`, and may be taken along up to `slack` before that, in place of the one that was due
+    /// at `old`.
     pub fn schedule(
         &mut self,
-        old: Option<TimerKey>,
+        old: Option<Timestamp>,
         at: Timestamp,
         slack: Duration,
         item: T,
-    ) -> (TimerKey, Wakeup) {
+    ) -> Wakeup {
         if let Some(old) = old {
-            self.by_time.remove(&old);
+            self.cancel(old, item);
         }
-        self.numbers = self.numbers.wrapping_add(1);
-        let key = TimerKey { at, number: self.numbers };
-        self.by_time.insert(key, Entry { item, slack });
-        let wakeup = if !core::mem::replace(&mut self.attended, true) {
+        self.by_time.insert((at, item), slack);
+        if !core::mem::replace(&mut self.attended, true) {
             self.next_look = Timestamp::ORIGIN;
             Wakeup::Start
         } else if at < self.next_look {
@@ -102,46 +79,48 @@ impl<T> TimerQueue<T> {
             Wakeup::Silent
         } else {
             Wakeup::WakeFrom(Timestamp::from_origin(at.since_origin().saturating_sub(self.rest)))
-        };
-        (key, wakeup)
+        }
     }
 
     /// Takes an entry out that is not wanted any more. That is no reason to wake anybody.
-    pub fn cancel(&mut self, key: TimerKey) -> Option<T> {
-        self.by_time.remove(&key).map(|entry| entry.item)
+    pub fn cancel(&mut self, at: Timestamp, item: T) {
+        self.by_time.remove(&(at, item));
     }
 
     /// Takes out what is due at `now` or within 2 ms, and with it what may be taken along, up to one batch of 128.
-    pub fn take_due(&mut self, now: Timestamp) -> Vec<(TimerKey, T)> {
+    pub fn take_due(&mut self, now: Timestamp) -> Vec<(Timestamp, T)> {
         self.next_look = Timestamp::ORIGIN;
         let limit = now.saturating_add(TOGETHER);
         let (mut due, mut reach) = (Vec::new(), Duration::ZERO);
         while let Some(first) = self.by_time.first_entry()
-            && first.key().at <= limit
+            && first.key().0 <= limit
         {
-            let (key, entry) = first.remove_entry();
-            reach = reach.max(entry.slack);
-            due.push((key, entry.item));
+            let (entry, slack) = first.remove_entry();
+            reach = reach.max(slack);
+            due.push(entry);
         }
+        let until = now.saturating_add(reach);
         // Not due yet: each may come along only if its own slack reaches from now to its time.
-        let along: Vec<TimerKey> = self
+        let along: Vec<(Timestamp, T)> = self
             .by_time
-            .range(..=TimerKey { at: now.saturating_add(reach), number: u64::MAX })
+            .iter()
+            .take_while(|((at, _), _)| *at <= until)
             // Enough to fill the batch in the usual case, and few enough to be looked at each time.
             .take(BATCH)
-            .filter(|(key, entry)| key.at <= now.saturating_add(entry.slack))
-            .map(|(key, _)| *key)
+            .filter(|((at, _), slack)| *at <= now.saturating_add(**slack))
+            .map(|(entry, _)| *entry)
             .take(BATCH.saturating_sub(due.len()))
             .collect();
-        for key in along {
-            due.extend(self.by_time.remove(&key).map(|entry| (key, entry.item)));
+        for entry in along {
+            self.by_time.remove(&entry);
+            due.push(entry);
         }
         due
     }
 
     /// When to look again; `None` when there is nothing left, and so nobody sees to the entries any more.
     pub fn next_look(&mut self, now: Timestamp) -> Option<Timestamp> {
-        let first = self.by_time.first_key_value().map(|(key, _)| key.at);
+        let first = self.by_time.first_key_value().map(|((at, _), _)| *at);
         // Decided together with the look at the entries, so that the next one added starts a task again.
         self.attended = first.is_some();
         self.next_look = first?.min(now.saturating_add(LONGEST_SLEEP));

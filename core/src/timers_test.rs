@@ -8,19 +8,42 @@ fn at(millis: u64) -> Timestamp {
     Timestamp::from_origin(Duration::from_millis(millis))
 }
 
-impl TimerQueue<()> {
-    fn add(&mut self, millis: u64, slack: Duration) -> (TimerKey, Wakeup) {
-        self.schedule(None, at(millis), slack, ())
+/// Each entry that is added is another one.
+#[derive(Default)]
+struct Numbered {
+    queue: TimerQueue<u32>,
+    count: u32,
+}
+
+type Key = (Timestamp, u32);
+
+impl Numbered {
+    fn add(&mut self, millis: u64, slack: Duration) -> (Key, Wakeup) {
+        self.count += 1;
+        let wakeup = self.queue.schedule(None, at(millis), slack, self.count);
+        ((at(millis), self.count), wakeup)
     }
 
-    fn due(&mut self, now: u64) -> Vec<TimerKey> {
-        self.take_due(at(now)).into_iter().map(|(key, _)| key).collect()
+    fn cancel(&mut self, (at, item): Key) {
+        self.queue.cancel(at, item);
+    }
+
+    fn due(&mut self, now: u64) -> Vec<Key> {
+        self.queue.take_due(at(now))
+    }
+
+    fn next_look(&mut self, now: Timestamp) -> Option<Timestamp> {
+        self.queue.next_look(now)
+    }
+
+    fn len(&self) -> usize {
+        self.queue.len()
     }
 }
 
 #[test]
 fn the_task_is_started_once_and_woken_only_for_what_comes_before_it_looks() {
-    let mut queue = TimerQueue::default();
+    let mut queue = Numbered::default();
     let (first, wakeup) = queue.add(1_000, Duration::ZERO);
     assert_eq!(wakeup, Wakeup::Start);
     assert_eq!(queue.add(900, Duration::ZERO).1, Wakeup::Silent, "it has not looked yet");
@@ -42,7 +65,7 @@ fn the_task_is_started_once_and_woken_only_for_what_comes_before_it_looks() {
 /// at the latest.
 #[test]
 fn the_task_is_woken_for_what_is_due_sooner_than_its_whole_sleep_takes() {
-    let mut queue = TimerQueue::default();
+    let mut queue = Numbered::default();
     let _ = queue.add(10_000, Duration::ZERO);
     assert!(queue.due(100).is_empty());
     assert_eq!(queue.next_look(at(100)), Some(at(600)));
@@ -58,31 +81,31 @@ fn the_task_is_woken_for_what_is_due_sooner_than_its_whole_sleep_takes() {
 
 #[test]
 fn a_task_with_nothing_left_goes_home_and_the_next_lease_starts_another() {
-    let mut queue = TimerQueue::default();
-    assert!(queue.is_empty());
+    let mut queue = Numbered::default();
+    assert!(queue.queue.is_empty());
     let (key, _) = queue.add(1_000, Duration::ZERO);
-    assert!(!queue.is_empty());
+    assert!(!queue.queue.is_empty());
     queue.cancel(key);
     assert_eq!((queue.len(), queue.next_look(at(0))), (0, None));
     assert_eq!(queue.add(1_000, Duration::ZERO).1, Wakeup::Start);
-    queue.abandon();
+    queue.queue.abandon();
     assert_eq!(queue.add(2_000, Duration::ZERO).1, Wakeup::Start, "the task was dropped");
     assert_eq!(queue.len(), 2);
 }
 
 #[test]
 fn a_lease_has_one_entry() {
-    let mut queue = TimerQueue::default();
-    let (first, _) = queue.add(1_000, Duration::ZERO);
-    let (second, _) = queue.schedule(Some(first), at(500), Duration::ZERO, ());
-    assert_eq!(queue.due(5_000), [second]);
-    queue.cancel(second);
+    let mut queue = Numbered::default();
+    let ((first, item), _) = queue.add(1_000, Duration::ZERO);
+    let _ = queue.queue.schedule(Some(first), at(500), Duration::ZERO, item);
+    assert_eq!(queue.due(5_000), [(at(500), item)]);
+    queue.cancel((at(500), item));
     assert_eq!(queue.len(), 0);
 }
 
 #[test]
 fn a_renewal_that_is_due_takes_others_along_and_neither_losses_nor_warnings() {
-    let mut queue = TimerQueue::default();
+    let mut queue = Numbered::default();
     let mut renewal = |millis| queue.add(millis, 30 * MS).0;
     let (due, near, far) = (renewal(1_000), renewal(1_030), renewal(1_031));
     let (now, soon) = (queue.add(1_002, Duration::ZERO).0, queue.add(1_003, Duration::ZERO).0);
@@ -94,11 +117,11 @@ fn a_renewal_that_is_due_takes_others_along_and_neither_losses_nor_warnings() {
 
 #[test]
 fn a_batch_is_filled_and_not_exceeded() {
-    let mut queue = TimerQueue::default();
+    let mut queue = Numbered::default();
     for n in 0..300 {
         let _ = queue.add(1_000 + n, 1_000 * MS);
     }
-    assert_eq!(TimerQueue::<()>::batch(), 128);
+    assert_eq!(TimerQueue::<u32>::batch(), 128);
     assert_eq!(queue.due(1_000).len(), BATCH);
     assert_eq!(queue.due(1_001).len(), 0, "the rest is not due");
     assert_eq!(queue.due(1_128).len(), BATCH);

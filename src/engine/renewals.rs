@@ -120,7 +120,7 @@ impl Engine {
 /// The next ones that are extended together: as many as have a message's keys between them, and one at least. A node
 /// answers nobody else meanwhile, and a lease may have many keys.
 fn batch(renewals: &mut Peekable<vec::IntoIter<Arc<Grant>>>) -> Vec<Arc<Grant>> {
-    let (mut batch, mut left) = (Vec::new(), TimerQueue::<()>::batch());
+    let (mut batch, mut left) = (Vec::new(), TimerQueue::<u32>::batch());
     let fits = |grant: &Arc<Grant>, left| grant.target().len() <= left;
     while let Some(grant) = renewals.next_if(|grant| batch.is_empty() || fits(grant, left)) {
         left = left.saturating_sub(grant.target().len());

@@ -13,7 +13,7 @@ use crate::{
     loss::LossReason,
     queue::Place,
     time::Timestamp,
-    timers::{TimerKey, Wakeup},
+    timers::Wakeup,
 };
 
 /// A grant that begins.
@@ -77,7 +77,9 @@ impl<G, W, M> Client<G, W, M> {
     /// Nobody has to do with it any more.
     pub fn forget(&mut self, id: GrantId) -> Option<G> {
         let grant = self.grants.remove(id.0)?;
-        grant.scheduled.and_then(|key| self.timers.cancel(key));
+        if let Some(at) = grant.scheduled {
+            self.timers.cancel(at, Timed::Grant(id));
+        }
         self.held = self.held.saturating_sub(usize::from(grant.counts));
         Some(grant.data)
     }
@@ -142,25 +144,24 @@ impl<G, W, M> Client<G, W, M> {
         let Some(grant) = self.grants.get_mut(id.0) else { return Wakeup::Silent };
         let next = grant.leases.poll_timeout();
         // Also where both are none, as after a release.
-        if grant.scheduled.map(TimerKey::at) == next {
+        if grant.scheduled == next {
             return Wakeup::Silent;
         }
         let old = grant.scheduled.take();
         let Some(at) = next else {
-            old.and_then(|old| self.timers.cancel(old));
+            old.into_iter().for_each(|old| self.timers.cancel(old, Timed::Grant(id)));
             return Wakeup::Silent;
         };
         let slack = grant.leases.lifecycle().slack();
-        let (key, wakeup) = self.timers.schedule(old, at, slack, Timed::Grant(id));
-        grant.scheduled = Some(key);
-        wakeup
+        grant.scheduled = Some(at);
+        self.timers.schedule(old, at, slack, Timed::Grant(id))
     }
 
     /// The same, but for one that is looked at before: what it wants is seen to then.
     pub(super) fn schedule_unless_early(&mut self, id: GrantId) -> Wakeup {
         let is_early = self.grants.get(id.0).is_some_and(|grant| {
             let next = grant.leases.poll_timeout();
-            next.is_none_or(|next| grant.scheduled.is_some_and(|key| key.at() <= next))
+            next.is_none_or(|next| grant.scheduled.is_some_and(|at| at <= next))
         });
         if is_early { Wakeup::Silent } else { self.schedule(id) }
     }
@@ -171,7 +172,7 @@ impl<G, W, M> Client<G, W, M> {
     /// among the timers again by then; one that is kept no longer gets it when that has been seen to.
     pub fn handle_timeout(&mut self, now: Timestamp) -> DueNow {
         let mut due = DueNow::default();
-        for (key, timed) in self.timers.take_due(now) {
+        for (at, timed) in self.timers.take_due(now) {
             let id = match timed {
                 Timed::Grant(id) => id,
                 Timed::Waiter(queue, place) => {
@@ -180,11 +181,8 @@ impl<G, W, M> Client<G, W, M> {
                 }
             };
             let Some(grant) = self.grants.get_mut(id.0) else { continue };
-            // One that has another key by now is seen to under that.
-            if grant.scheduled.take_if(|scheduled| *scheduled == key).is_none() {
-                continue;
-            }
-            let at = now.max(key.at());
+            grant.scheduled = None;
+            let at = now.max(at);
             let Some(of_it) = self.change(id, |leases| leases.handle_timeout(at)) else { continue };
             if of_it.give_back {
                 due.give_back.push((id, of_it.extend));
@@ -235,7 +233,9 @@ impl<G, W, M> Client<G, W, M> {
             End::Kept => leases.end_kept(),
         })??;
         let grant = self.grants.get_mut(id.0)?;
-        grant.scheduled.take().and_then(|key| self.timers.cancel(key));
+        if let Some(at) = grant.scheduled.take() {
+            self.timers.cancel(at, Timed::Grant(id));
+        }
         self.held = self.held.saturating_sub(usize::from(grant.counts));
         grant.counts = false;
         if end == End::Kept

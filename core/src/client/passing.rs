@@ -6,7 +6,7 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::{Asks, Client, GrantId, QueueId};
+use super::{Asks, Client, GrantId, QueueId, gone};
 use crate::{
     fencing::FencingToken,
     handover::GivenBack,
@@ -88,17 +88,16 @@ impl<G, W: Asks<M>, M> Client<G, W, M> {
                 let given_back = GivenBack { leases: grant.leases.count(), others, turn, now };
                 break Passed::ToNobody(waiting.stay.handle_given_back(given_back));
             };
-            let Some((_, waiter)) = waiting.queue.hand_on(place) else {
-                break Passed::ToNobody(None);
-            };
-            waiter.timer.and_then(|timer| self.timers.cancel(timer));
+            let taken = waiting.queue.hand_on(place).map(|(_, waiter)| waiter);
+            let taken = gone(&mut self.timers, queue, taken.into_iter().collect()).pop();
+            let Some(request) = taken else { break Passed::ToNobody(None) };
             // Its time is up, or its caller is about to leave the line.
             let Some(begun) = begun else {
-                late.push(waiter.request);
+                late.push(request);
                 continue;
             };
             let wakeup = if begun.moved { self.schedule(id) } else { Wakeup::Silent };
-            break Passed::To(waiter.request, begun, wakeup);
+            break Passed::To(request, begun, wakeup);
         };
         Some((passed, before, late))
     }
@@ -125,6 +124,6 @@ impl<G, W: Asks<M>, M> Client<G, W, M> {
 
     /// What all of them keep.
     pub fn take_all_kept(&mut self) -> Vec<GrantId> {
-        self.queues.iter_mut().filter_map(|waiting| waiting.kept.take()).collect()
+        self.queues.iter_mut().filter_map(|(_, waiting)| waiting.kept.take()).collect()
     }
 }

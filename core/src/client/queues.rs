@@ -8,8 +8,8 @@ use alloc::{boxed::Box, vec::Vec};
 use core::{mem, time::Duration};
 
 use super::{
-    Asks, Client, GrantId, NO_SLACK, QueueId, Timed, Waiter, Waiting, leader::Pause, looked_at,
-    without_timers,
+    Asks, Client, GrantId, NO_SLACK, QueueId, Timed, Waiter, Waiting, gone, leader::Pause,
+    looked_at,
 };
 use crate::{
     acquisition::{GiveUp, TurnedAway},
@@ -67,7 +67,7 @@ impl<G, W: Asks<M>, M: Clone> Client<G, W, M> {
     pub fn close_queue(&mut self, id: QueueId) -> Vec<W> {
         let waiting = self.queues.remove(id.0);
         let all = waiting.map(|mut waiting| waiting.queue.take_all()).unwrap_or_default();
-        without_timers(&mut self.timers, all)
+        gone(&mut self.timers, id, all)
     }
 
     /// Somebody comes. The grant `over` was in its way, and is by now known not to be.
@@ -130,9 +130,10 @@ impl<G, W: Asks<M>, M: Clone> Client<G, W, M> {
         };
         let Some(at) = looked_at(&waiter.request) else { return Wakeup::Silent };
         let timed = Timed::Waiter(id, place);
-        let (key, wakeup) = self.timers.schedule(waiter.timer, at, NO_SLACK, timed);
-        waiter.timer = Some(key);
-        wakeup
+        if let Some((at, place)) = waiter.timer.replace((at, place)) {
+            self.timers.cancel(at, Timed::Waiter(id, place));
+        }
+        self.timers.schedule(None, at, NO_SLACK, timed)
     }
 
     /// The time has come for one who waits, or will have within a moment. Whoever says for whom it waits is told of what holds
@@ -161,8 +162,8 @@ impl<G, W: Asks<M>, M: Clone> Client<G, W, M> {
             if knows_nothing && !waits_for_turn && !mem::replace(&mut waiter.shares, true) {
                 let at = now.saturating_add(node_timeout);
                 let timed = Timed::Waiter(id, place);
-                let (key, wakeup) = self.timers.schedule(None, at, NO_SLACK, timed);
-                waiter.timer = Some(key);
+                waiter.timer = Some((at, place));
+                let wakeup = self.timers.schedule(None, at, NO_SLACK, timed);
                 waiting.queue.share_instead(place);
                 return Late::Waits(None, wakeup);
             }
@@ -183,15 +184,17 @@ impl<G, W: Asks<M>, M: Clone> Client<G, W, M> {
         let now_at = waiting.queue.now_at(place);
         let left = waiting.queue.leave(place);
         let turn = waiting.turn.take_if(|(leader, _)| left.is_none() && *leader == now_at);
-        let request = without_timers(&mut self.timers, left.into_iter().collect()).pop();
+        let request = gone(&mut self.timers, id, left.into_iter().collect()).pop();
         Left { request, turn: turn.map(|(_, turn)| turn) }
     }
 
     /// Takes out all who wait in any queue.
     pub fn take_all_waiting(&mut self) -> Vec<W> {
         let Self { queues, timers, .. } = self;
-        let all = queues.iter_mut().flat_map(|waiting| waiting.queue.take_all()).collect();
-        without_timers(timers, all)
+        let of_one = |(key, waiting): (_, &mut Waiting<W, M>)| {
+            gone(timers, QueueId(key), waiting.queue.take_all())
+        };
+        queues.iter_mut().flat_map(of_one).collect()
     }
 
     /// What is held under this queue, where anything is.

@@ -8,10 +8,9 @@ use core::time::Duration;
 use super::{
     Setup,
     holder::{Holder, Outbox, Stage, small},
+    mine::Mine,
 };
-use crate::protocol::{
-    Leases, NextLease, OthersWait, Situation, Timestamp, Wanted, turn_of, validity,
-};
+use crate::protocol::{Leases, NextLease, Timestamp, Wanted, validity};
 
 pub(crate) const HALF: &str =
     "a lease that is handed on has half of its time left, and is not about to be lost";
@@ -23,24 +22,18 @@ pub(crate) const KEPT: &str = "what was taken is not given back as nobody's";
 impl Holder {
     /// The next one in line of this process has the grant now, or one that has come while it was nobody's.
     pub(crate) fn hand_on(&mut self, setup: &Setup, now: Timestamp) -> Option<()> {
-        let (ttl, lock_delay) = (setup.ttl_of(self.tokens.len()), setup.lock_delay());
-        let wanted = Wanted { ttl, lock_delay, min_validity: Duration::ZERO, alone: false };
-        let (renewal, linger) = (setup.policy(), setup.linger());
-        let next = NextLease { wanted, renewal, keeps_until: None, linger };
-        let leases = self.leases.as_mut()?;
-        let (number, was_sound) = (leases.number(), leases.lifecycle().is_sound(now));
-        let begun = if leases.is_kept() {
-            let begun = leases.resume(&next, situation(now))?;
-            // Whoever has found it kept a moment ago ends nothing.
-            if leases.clone().end_kept().is_some() {
-                self.wrong = Some(KEPT);
-            }
-            begun
-        } else {
-            let may = leases.may_go_on(number);
-            may.then(|| leases.hand_on(&next, situation(now)).ok()).flatten()?
-        };
-        leases.handle_taken(begun.number);
+        let ttl = setup.ttl_of(self.tokens.len());
+        let next = self.next(setup);
+        let mine = self.mine.as_mut()?;
+        let leases = mine.leases()?;
+        let (number, was_sound, was_kept) =
+            (leases.number(), leases.lifecycle().is_sound(now), leases.is_kept());
+        let begun = mine.hand_on(next, now)?;
+        // Whoever has found it kept a moment ago ends nothing.
+        if was_kept && mine.would_end_kept() {
+            self.wrong = Some(KEPT);
+        }
+        let leases = mine.leases()?;
         if leases.is_lowered() {
             self.wrong = Some(SHARED);
         }
@@ -50,22 +43,20 @@ impl Holder {
         if left < promised / 2 || !may || !was_sound {
             self.wrong = Some(HALF);
         }
-        if leases.left(Some(number), now).is_ok() || leases.left(Some(begun.number), now).is_err() {
+        if leases.left(Some(number), now).is_ok() || leases.left(Some(begun), now).is_err() {
             self.wrong = Some(ONE);
         }
+        let token = leases.token()?;
         self.stage = Stage::Held;
-        self.tokens.push(small(begun.token?.get()));
+        self.tokens.push(small(token.get()));
         Some(())
     }
 
     /// Nobody holds it, and it is kept.
     pub(crate) fn linger(&mut self, _: &Setup, now: Timestamp) -> Option<()> {
-        let leases = self.leases.as_mut()?;
-        let number = leases.number();
-        if !leases.may_go_on(number) || !leases.keep(situation(now), None) {
-            return None;
-        }
-        if leases.left(Some(number), now).is_ok() {
+        let mine = self.mine.as_mut()?;
+        let number = mine.keep(now)?;
+        if mine.leases()?.left(Some(number), now).is_ok() {
             self.wrong = Some(ONE);
         }
         self.stage = Stage::Lingers;
@@ -74,24 +65,29 @@ impl Holder {
 
     /// Its holder shares it with readers from now on, and the nodes follow.
     pub(crate) fn lower(&mut self, setup: &Setup, now: Timestamp) -> Outbox {
-        if let Some(leases) = &mut self.leases {
-            let number = leases.number();
-            if leases.lower(number).is_none() || leases.left(Some(number), now).is_ok() {
+        if let Some(mine) = &mut self.mine {
+            let before = mine.lower();
+            let holds =
+                |number| mine.leases().is_some_and(|of_it| of_it.left(Some(number), now).is_ok());
+            if before.is_none_or(holds) {
                 self.wrong = Some(ONE);
             }
         }
         self.extend(setup, now)
     }
 
+    /// What the next lease of this grant asks for.
+    pub(super) fn next(&self, setup: &Setup) -> NextLease {
+        let (ttl, lock_delay) = (setup.ttl_of(self.tokens.len()), setup.lock_delay());
+        let wanted = Wanted { ttl, lock_delay, min_validity: Duration::ZERO, alone: false };
+        let (renewal, linger) = (setup.policy(), setup.linger());
+        NextLease { wanted, renewal, keeps_until: None, linger }
+    }
+
     /// Whether its holder shares it with readers.
     pub(super) fn is_lowered(&self) -> bool {
-        self.leases.as_ref().is_some_and(Leases::is_lowered)
+        self.mine.as_ref().and_then(Mine::leases).is_some_and(Leases::is_lowered)
     }
-}
-
-/// Nobody else is known to wait.
-fn situation(now: Timestamp) -> Situation {
-    Situation { others: OthersWait::Nobody, turn: turn_of(None), now, steady: now }
 }
 
 impl Setup {

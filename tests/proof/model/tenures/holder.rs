@@ -5,13 +5,13 @@
 
 use core::time::Duration;
 
-use super::Setup;
+use super::{Setup, mine::Mine};
 use crate::{
     model::node::{owner, resource},
     protocol::{
-        Command, Drift, ExtendOutcome, ExtendSpec, FencingToken, Footprint, LeaseAction, Leases,
-        Lifecycle, Mark, NodeId, Quorum, RenewalPolicy, Round, RoundLoss, RoundSpec, Row, Tally,
-        Target, Timestamp, TokenRange, Verdict, validity,
+        Command, Drift, ExtendOutcome, ExtendSpec, FencingToken, LeaseAction, Leases, Lifecycle,
+        Mark, NodeId, Quorum, RenewalPolicy, Round, RoundLoss, RoundSpec, Row, Tally, Target,
+        Timestamp, TokenRange, Verdict, validity,
     },
 };
 
@@ -95,9 +95,8 @@ pub(crate) struct Holder {
     pub(crate) stage: Stage,
     /// Until nothing more can be heard.
     round: Option<Round>,
-    footprint: Option<Footprint>,
-    /// Until it is given back.
-    pub(super) leases: Option<Leases>,
+    /// From the verdict on.
+    pub(super) mine: Option<Mine>,
     /// With whether it was begun as a reader's.
     extension: Option<(Tally, bool)>,
     extensions: u8,
@@ -136,8 +135,7 @@ impl Holder {
         let mut holder = Self {
             stage: Stage::Asking,
             round: Some(Round::acquire(Quorum::of(NODES), spec, now)),
-            footprint: None,
-            leases: None,
+            mine: None,
             extension: None,
             extensions: 0,
             started: now,
@@ -155,10 +153,10 @@ impl Holder {
     }
 
     fn pump(&mut self, setup: &Setup, now: Timestamp) -> Outbox {
-        if self.footprint.is_none()
+        if self.mine.is_none()
             && let Some(round) = &mut self.round
         {
-            self.footprint = round.take_footprint();
+            self.mine = round.take_footprint().map(Mine::new);
             match round.verdict() {
                 Verdict::Pending => {}
                 Verdict::Lost => self.stage = Stage::Ended,
@@ -173,7 +171,8 @@ impl Holder {
             sent.extend(letter(&command).map(|letter| (node.index(), letter)));
         }
         let mut released = [false; NODES];
-        while let Some(order) = self.footprint.as_mut().and_then(Footprint::poll_release) {
+        while let Some(order) = self.mine.as_mut().and_then(|mine| mine.footprint().poll_release())
+        {
             released[order.node.index()] = true;
         }
         let release = Letter::Release { keep: self.keep };
@@ -194,23 +193,25 @@ impl Holder {
         let policy = setup.policy();
         let lifecycle = Lifecycle::new(self.started, deadline, setup.ttl(), setup.drift(), policy);
         let asked = (setup.linger(), setup.lock_delay(), false);
-        let mut leases = Leases::new(lifecycle, row, token, asked, None);
-        leases.handle_taken(leases.number());
-        self.leases = Some(leases);
+        let leases = Leases::new(lifecycle, row, token, asked, None);
+        let next = self.next(setup);
+        self.mine.as_mut().expect("it is decided").win(leases, next, now);
     }
 
     /// The client's timers, which fire as soon as they are due.
     pub(crate) fn tick(&mut self, setup: &Setup, now: Timestamp) -> Outbox {
         let mut sent = Outbox::new();
-        let Some(leases) = &mut self.leases else { return sent };
-        let due = leases.handle_timeout(now);
-        if due.extend && self.is_timed() {
+        let Some(mine) = &mut self.mine else { return sent };
+        let due = mine.tick(now);
+        if !due.extend.is_empty() && self.is_timed() {
             sent.extend(self.extend(setup, now));
         }
-        if due.give_back {
+        if !due.give_back.is_empty() {
             sent.extend(self.give_back(setup, now));
         }
-        sent.extend(self.told(due.tell, setup, now));
+        for (_, action) in due.tell {
+            sent.extend(self.told(Some(action), setup, now));
+        }
         sent
     }
 
@@ -222,25 +223,19 @@ impl Holder {
                 self.give_back(setup, now)
             }
             Some(LeaseAction::Lose(_)) => {
-                self.end(Stage::Over);
+                self.stage = Stage::Over;
                 Outbox::new()
             }
             _ => Outbox::new(),
         }
     }
 
-    fn end(&mut self, stage: Stage) {
-        self.stage = stage;
-        if let Some(footprint) = &mut self.footprint {
-            match stage {
-                Stage::Over => footprint.handle_over(),
-                _ => footprint.handle_given_back(),
-            }
-        }
+    fn leases(&self) -> Option<&Leases> {
+        self.mine.as_ref()?.leases()
     }
 
     pub(super) fn extend(&mut self, setup: &Setup, now: Timestamp) -> Outbox {
-        let (Some(round), Some(leases)) = (&self.round, &self.leases) else {
+        let (Some(round), Some(leases)) = (&self.round, self.leases()) else {
             return Outbox::new();
         };
         let RoundSpec { target, owner, .. } = round.spec();
@@ -277,10 +272,10 @@ impl Holder {
         let node = NodeId::new(at);
         match heard {
             Letter::Acquire { .. } | Letter::Confirm { .. } => {
-                if let Some(footprint) = &mut self.footprint
+                if let Some(mine) = &mut self.mine
                     && matches!(heard, Letter::Acquire { .. })
                 {
-                    footprint.handle_acquire(node, &reply);
+                    mine.footprint().handle_acquire(node, &reply);
                 }
                 if let Some(round) = &mut self.round {
                     round.handle_reply(node, reply, now);
@@ -315,10 +310,13 @@ impl Holder {
         };
         let was_lowered = *was_lowered;
         self.extension = None;
-        let Some(leases) = &mut self.leases else { return Outbox::new() };
+        let Some(leases) = self.leases() else { return Outbox::new() };
         let before = (leases.lifecycle().lost(), leases.lifecycle().deadline());
-        let action = leases.handle_extension(leases.judged(outcome, was_lowered), now);
-        let lifecycle = leases.lifecycle();
+        let mine = self.mine.as_mut();
+        let action = mine.and_then(|mine| mine.handle_extension(outcome, was_lowered, now));
+        let Some(lifecycle) = self.leases().map(|leases| leases.lifecycle().clone()) else {
+            return Outbox::new();
+        };
         self.extended |= lifecycle.lost().is_none() && lifecycle.deadline() > before.1;
         if before.0.is_some() && (lifecycle.lost().is_none() || lifecycle.deadline() != before.1) {
             self.wrong = Some(STAYS);
@@ -344,7 +342,7 @@ impl Holder {
 
     /// Nothing is under way, so that all that is left of it are its tokens.
     pub(crate) fn forget(&mut self) {
-        (self.round, self.footprint, self.started) = (None, None, Timestamp::ORIGIN);
+        (self.round, self.mine, self.started) = (None, None, Timestamp::ORIGIN);
         (self.extended, self.extensions) = (false, 0);
     }
 
@@ -353,15 +351,13 @@ impl Holder {
     }
 
     pub(crate) fn give_back(&mut self, setup: &Setup, now: Timestamp) -> Outbox {
-        if let Some(leases) = &mut self.leases {
-            let number = leases.number();
-            let ended = leases.end_kept().or_else(|| leases.end(number, None));
-            if ended.is_none() {
+        if let Some(mine) = &mut self.mine {
+            if !mine.give_back() {
                 self.wrong = Some(ONCE);
             }
+            mine.footprint().handle_given_back();
         }
-        self.end(Stage::Ended);
-        (self.leases, self.extension) = (None, None);
+        (self.stage, self.extension) = (Stage::Ended, None);
         self.pump(setup, now)
     }
 }

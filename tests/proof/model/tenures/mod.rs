@@ -10,6 +10,7 @@
 
 pub(crate) mod following;
 pub(crate) mod holder;
+pub(crate) mod mine;
 pub(crate) mod setup;
 pub(crate) mod steps;
 pub(crate) mod wire;
