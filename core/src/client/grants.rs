@@ -157,6 +157,15 @@ impl<G, W, M> Client<G, W, M> {
         self.timers.schedule(old, at, slack, Timed::Grant(id))
     }
 
+    /// Whether all grants are among the timers that want to be, for no later than they want (K1).
+    pub fn are_scheduled(&self) -> bool {
+        let is_scheduled = |grant: &Grant<G>| match (grant.leases.poll_timeout(), grant.scheduled) {
+            (Some(next), Some(at)) => at <= next,
+            (next, _) => next.is_none(),
+        };
+        self.grants.iter().all(|(_, grant)| is_scheduled(grant))
+    }
+
     /// The same, but for one that is looked at before: what it wants is seen to then.
     pub(super) fn schedule_unless_early(&mut self, id: GrantId) -> Wakeup {
         let is_early = self.grants.get(id.0).is_some_and(|grant| {

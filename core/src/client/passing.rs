@@ -42,9 +42,7 @@ impl<G, W: Asks<M>, M> Client<G, W, M> {
     /// Whether a grant that is given back may go to anybody of this process: somebody stands in its queue, or it would be
     /// kept. Where not, nobody need read a clock for it.
     pub fn may_pass(&self, id: GrantId) -> bool {
-        let Some(grant) = self.grants.get(id.0).filter(|grant| !grant.leases.is_lowered()) else {
-            return false;
-        };
+        let Some(grant) = self.grants.get(id.0) else { return false };
         let waiting = |(queue, place): (QueueId, _)| self.queues.get(queue.0)?.queue.first(place);
         grant.station.is_some_and(|station| grant.leases.lingers() || waiting(station).is_some())
     }

@@ -16,6 +16,12 @@ pub(crate) mod exclusive_wipes;
 pub(crate) mod hand_overs;
 pub(crate) mod hand_overs_all;
 pub(crate) mod hand_overs_soon;
+pub(crate) mod handles;
+pub(crate) mod handles_lingers;
+pub(crate) mod handles_nodes;
+pub(crate) mod handles_three;
+pub(crate) mod handles_time;
+pub(crate) mod handles_vanish;
 pub(crate) mod late_delays;
 pub(crate) mod late_downgrades;
 pub(crate) mod late_holds;
@@ -88,6 +94,12 @@ pub(crate) const ALL: &[&Config] = &[
     &hand_overs::CONFIG,
     &hand_overs_all::CONFIG,
     &hand_overs_soon::CONFIG,
+    &handles::CONFIG,
+    &handles_lingers::CONFIG,
+    &handles_nodes::CONFIG,
+    &handles_three::CONFIG,
+    &handles_time::CONFIG,
+    &handles_vanish::CONFIG,
     &late_delays::CONFIG,
     &late_downgrades::CONFIG,
     &late_holds::CONFIG,

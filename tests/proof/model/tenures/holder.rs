@@ -47,7 +47,7 @@ pub(crate) enum Letter {
 
 impl Letter {
     /// The command of this client.
-    pub(super) fn command(self, client: u8) -> Command {
+    pub(crate) fn command(self, client: u8) -> Command {
         let (owner, reads) = (owner(client), Target::Lowered(resource(0)));
         let ttl = |ticks: u8| Duration::from_millis(u64::from(ticks) * TICK);
         match self {
@@ -362,16 +362,16 @@ impl Holder {
     }
 }
 
-pub(super) fn small(number: u64) -> u16 {
+pub(crate) fn small(number: u64) -> u16 {
     u16::try_from(number).expect("a small number")
 }
 
 /// What goes on the wire, in whole ticks, rounded up as it is there in milliseconds.
-fn life(ttl: Duration) -> u8 {
+pub(crate) fn life(ttl: Duration) -> u8 {
     u8::try_from(validity::wire_millis(ttl).div_ceil(TICK)).expect("a short life")
 }
 
-fn letter(command: &Command) -> Option<Letter> {
+pub(crate) fn letter(command: &Command) -> Option<Letter> {
     match command {
         Command::Acquire { hint, count, ttl, mark, .. } => Some(Letter::Acquire {
             hint: small(hint.expect("a hint")),

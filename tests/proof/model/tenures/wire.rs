@@ -6,15 +6,21 @@
 use super::holder::Letter;
 use crate::model::node::Said;
 
-#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
-pub(crate) struct Wire {
-    pub(crate) there: Vec<Letter>,
-    pub(crate) back: Vec<(Letter, Said)>,
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub(crate) struct Wire<L = Letter> {
+    pub(crate) there: Vec<L>,
+    pub(crate) back: Vec<(L, Said)>,
     /// Of the connection before, in its order.
-    pub(crate) late: Vec<Letter>,
+    pub(crate) late: Vec<L>,
 }
 
-impl Wire {
+impl<L> Default for Wire<L> {
+    fn default() -> Self {
+        Self { there: Vec::new(), back: Vec::new(), late: Vec::new() }
+    }
+}
+
+impl<L> Wire<L> {
     /// The client has given the connection up and has another one.
     pub(crate) fn reconnect(&mut self) {
         self.late.append(&mut self.there);

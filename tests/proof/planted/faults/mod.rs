@@ -8,6 +8,7 @@
 
 mod admission;
 mod footprints;
+mod handles;
 mod leases;
 mod lines;
 mod nodes;
@@ -48,6 +49,7 @@ pub(crate) static FAULTS: LazyLock<Vec<Fault>> = LazyLock::new(|| {
         rounds::FAULTS,
         footprints::FAULTS,
         leases::FAULTS,
+        handles::FAULTS,
         admission::FAULTS,
         semaphores::FAULTS,
         lines::FAULTS,

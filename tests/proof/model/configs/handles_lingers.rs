@@ -1,0 +1,18 @@
+//! Two processes, one of whose grants are kept as nobody's behind each lease.
+//!
+//! Goal: what is kept is taken by one who comes, given back in time, and nobody's meanwhile. Method: `handles` with this setup.
+
+use super::{Config, Ends};
+use crate::model::handles::Setup;
+
+pub(crate) const CONFIG: Config = Config {
+    name: "handles_lingers",
+    search: |limits| SETUP.search(limits),
+    states: 3_000_000,
+    long: 3_000_000,
+    ends: Ends::Soon,
+    sometimes: &["a lease was handed on", "all is at rest"],
+};
+
+const SETUP: Setup =
+    Setup { requests: [3, 1], until: 3, lingers: true, ttl_ticks: 3, ..Setup::PLAIN };

@@ -1,0 +1,17 @@
+//! Three who want one resource in one process, beside one in another, over time.
+//!
+//! Goal: the order of those who wait, and service where any of them goes away. Method: `handles` with this setup.
+
+use super::{Config, Ends};
+use crate::model::handles::Setup;
+
+pub(crate) const CONFIG: Config = Config {
+    name: "handles_three",
+    search: |limits| SETUP.search(limits),
+    states: 300_000,
+    long: 20_000_000,
+    ends: Ends::Open,
+    sometimes: &["a lease was handed on", "a lease was lost in time"],
+};
+
+const SETUP: Setup = Setup { requests: [3, 1], until: 4, cancels: 1, ttl_ticks: 3, ..Setup::PLAIN };
