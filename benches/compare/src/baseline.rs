@@ -4,7 +4,7 @@
 //! It measures, and judges nothing. Server time is that of scripts in `INFO commandstats`; it depends on the machine, so
 //! that only the figures of runs that alternate are comparable. Bytes and commands do not.
 
-use std::{collections::BTreeMap, fs, future::Future, time::Duration};
+use std::{collections::BTreeMap, future::Future, time::Duration};
 
 use futures::future::{BoxFuture, join_all};
 use quorlock::{Lease, Permit, ReadLease, Redlock};
@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use crate::{
     contenders::{TTL, fenced, three},
     cpu,
+    waiting::resident,
 };
 
 /// So many of each operation.
@@ -231,13 +232,14 @@ async fn stand(server: &Server, waiters: usize) {
 /// What the client pays: processor time by pair, and memory by lease that is held.
 async fn of_client(server: &Server) -> Value {
     let redlock = connect(server).await;
-    let before = resident();
+    let before = resident().unwrap_or_default();
     let mut held = Vec::with_capacity(HELD);
     for number in 0..HELD {
         let name = format!("baseline:held:{number}");
         held.push(Kind::One.ask(&redlock, &name, false).await.expect("it is free"));
     }
-    let bytes = resident().saturating_sub(before) / u64::try_from(HELD).unwrap_or(1);
+    let bytes =
+        resident().unwrap_or_default().saturating_sub(before) / u64::try_from(HELD).unwrap_or(1);
     join_all(held.into_iter().map(Held::release)).await;
     let before = cpu::used();
     for number in 0..TIMES {
@@ -246,13 +248,6 @@ async fn of_client(server: &Server) -> Value {
     }
     let pair = (cpu::used() - before) / u32::try_from(TIMES).unwrap_or(1);
     json!({ "us of a processor by pair": pair.as_micros() as u64, "bytes by lease": bytes })
-}
-
-/// Memory of this process.
-fn resident() -> u64 {
-    let text = fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    let pages = text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());
-    pages.unwrap_or_default() * 4096
 }
 
 /// All of it, as JSON.

@@ -12,6 +12,7 @@ mod baseline;
 mod columns;
 mod contenders;
 mod cpu;
+mod held;
 mod options;
 mod plots;
 mod report;
@@ -37,6 +38,9 @@ fn main() -> ExitCode {
     if let Some(("baseline", rest)) = args.split_first().map(|(first, rest)| (first.as_str(), rest))
     {
         return baseline(rest);
+    }
+    if let Some(("held", rest)) = args.split_first().map(|(first, rest)| (first.as_str(), rest)) {
+        return held(rest);
     }
     let options = match Options::parse(args.into_iter()) {
         Ok(options) => options,
@@ -88,6 +92,17 @@ fn main() -> ExitCode {
     let code = finish(&options, Ok(waits));
     println!("\ntook {:.0} s", started.elapsed().as_secs_f64());
     code
+}
+
+/// Holds many leases, 100,000 unless another number is given, and says what that costs.
+fn held(args: &[String]) -> ExitCode {
+    let Some(count) = args.first().map_or(Some(100_000), |count| count.parse().ok()) else {
+        eprintln!("how many is to be a number");
+        return ExitCode::FAILURE;
+    };
+    let runtime = Builder::new_multi_thread().enable_all().build().expect("a tokio runtime");
+    println!("{}", runtime.block_on(held::measure(count)));
+    ExitCode::SUCCESS
 }
 
 /// Measures what a change of structure is held against, and writes it to a file or to the screen.

@@ -11,6 +11,8 @@ const USAGE: &str = "\
 usage: cargo run --release -p quorlock-compare -- [--quick] [--runs N] [--only SCENARIO,..]
          [--contenders NAME,..] [--json FILE] [--plots DIRECTORY] [--from FILE]
        cargo run --release -p quorlock-compare -- baseline [FILE]
+       cargo run --release -p quorlock-compare -- held [COUNT]
+  held        holds so many leases, and says what each costs in memory, and all in renewals
   --quick     shorter turns and fewer of them
   --runs      all of it N times, and in the end the median of the runs for each number and each ratio
   --only      these scenarios; `waiting` is all of the second line, `pairs` all of the first

@@ -24,8 +24,8 @@ mod table;
 mod who;
 
 pub(crate) use self::{
-    case::Case, child::serve, goals::summary, process::modules, rows::Rows, servers::Calls,
-    table::table, who::Who,
+    case::Case, child::serve, goals::summary, own::resident, process::modules, rows::Rows,
+    servers::Calls, table::table, who::Who,
 };
 use self::{figures::Spread, rows::Row, stage::Stage};
 
