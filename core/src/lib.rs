@@ -29,9 +29,12 @@
 //!   `Lost` yields one more release to that node.
 //! - **P6** Every node is sent at most one acquire per round, and one owner serves one round.
 //!
-//! Those of the line of a resource in the process, **L1** to **L7**, stand in `queue`, those of hand-overs, **H1** to
-//! **H5**, in `handover`; of the rounds under way at once, **C1** to **C5**, in `concurrency`; of releases that are not confirmed, **U1** to **U4**, in `releases`; of the leases of a grant, **G1** to **G5**, in `leases`; those of one who waits in the lines on the nodes, **T1** to **T6**, in [`Waiter`]'s file. Those of
-//! the admission, **M1** to **M10**, are stated there. All are tested, each by name, in `tests/proof/protocol`.
+//! Those of what one handle holds and who waits for it, **K1** to **K5**, stand in `client`, which composes the machines of
+//! a process: of the queue of a resource, **L1** to **L7**, in `queue`; of hand-overs, **H1** to **H5**, in `handover`; of the
+//! leases of a grant, **G1** to **G5**, in `leases`. Those of the rounds under way at once, **C1** to **C5**, stand in
+//! `concurrency`; of releases that are not confirmed, **U1** to **U4**, in `releases`; of one who waits in the lines on the
+//! nodes, **T1** to **T6**, in [`Waiter`]'s file; of the admission, **M1** to **M10**, there. All are tested, each by name, in
+//! `tests/proof/protocol`.
 
 #![no_std]
 #![allow(

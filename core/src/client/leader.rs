@@ -107,8 +107,7 @@ impl<G, W: Asks<M>, M: Clone> Client<G, W, M> {
         gone(&mut self.timers, id, out).into_iter().zip(told).collect()
     }
 
-    /// The leader has gone, or what was won under this place is over and handed to nobody. Says whether nobody is left in the
-    /// queue; nothing where it was not this one.
+    /// The leader has gone. False says that it was not this one.
     pub fn handle_over(&mut self, id: QueueId, place: Place) -> bool {
         let Some(waiting) = self.queues.get_mut(id.0) else { return false };
         let is_this = waiting.queue.handle_over(place);

@@ -16,6 +16,7 @@ mod acquisition_histories;
 mod acquisition_reference;
 mod admission;
 mod blame;
+mod client;
 mod clock_world;
 mod concurrency;
 mod exhaustive;
