@@ -1,11 +1,11 @@
 //! How many rounds are under way at once, and who waits for that, in the order of arrival.
 //!
 //! It decides who may begin, who has waited for too long, and what the answers to a round say of the load. How many may be
-//! under way, `window` decides. It starts nothing by itself, and lets nobody overtake the line.
+//! under way, `adaptive_limit` decides. It starts nothing by itself, and lets nobody overtake the line.
 //!
 //! # Invariants
 //!
-//! - **C1** A round is let in only while fewer are under way than the window allows.
+//! - **C1** A round is let in only while fewer are under way than the limit allows.
 //! - **C2** Who waits is let in in the order of arrival, and before anyone who comes without waiting.
 //! - **C3** Each one who waits is answered once: with a turn, as late and then not before its deadline, or as closed; or it
 //!   leaves.
@@ -17,9 +17,9 @@ use core::time::Duration;
 
 use super::{
     acquisition::{Traffic, TurnedAway},
+    adaptive_limit::AdaptiveLimit,
     round::Quorum,
     time::Timestamp,
-    window::Window,
 };
 
 /// The rounds under way, and a line of those who wait to begin one.
@@ -43,7 +43,7 @@ use super::{
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Concurrency<W> {
     quorum: Quorum,
-    window: Window,
+    adaptive: AdaptiveLimit,
     under_way: usize,
     /// By place, which grows: the first came first.
     waiting: BTreeMap<u64, (Option<Timestamp>, W)>,
@@ -78,7 +78,7 @@ impl<W> Concurrency<W> {
     pub fn new(quorum: Quorum, node_timeout: Duration) -> Self {
         Self {
             quorum,
-            window: Window::new(node_timeout),
+            adaptive: AdaptiveLimit::new(node_timeout),
             under_way: 0,
             waiting: BTreeMap::new(),
             deadlines: BTreeSet::new(),
@@ -95,7 +95,7 @@ impl<W> Concurrency<W> {
             return None;
         }
         let turn = self.let_in(false);
-        if Window::is_crowd(self.under_way) {
+        if AdaptiveLimit::is_crowd(self.under_way) {
             self.traffic.crowded = self.traffic.crowded.max(now);
         }
         Some(turn)
@@ -168,9 +168,9 @@ impl<W> Concurrency<W> {
         match load {
             Some(Load::Answered) => {
                 self.traffic.answered = self.traffic.answered.max(now);
-                self.window.handle_answer(turn.begun, now, self.under_way);
+                self.adaptive.handle_answer(turn.begun, now, self.under_way);
             }
-            Some(Load::Overrun) => self.window.handle_timeout(turn.begun, now),
+            Some(Load::Overrun) => self.adaptive.handle_timeout(turn.begun, now),
             None => {}
         }
         self.under_way = self.under_way.saturating_sub(1);
@@ -189,7 +189,7 @@ impl<W> Concurrency<W> {
 
     /// How many may be.
     pub const fn limit(&self) -> usize {
-        self.window.limit()
+        self.adaptive.limit()
     }
 
     /// What the rounds have seen.
@@ -198,7 +198,7 @@ impl<W> Concurrency<W> {
     }
 
     const fn is_full(&self) -> bool {
-        self.under_way >= self.window.limit()
+        self.under_way >= self.adaptive.limit()
     }
 
     fn let_in(&mut self, waited: bool) -> Turn {

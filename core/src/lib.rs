@@ -50,6 +50,7 @@ extern crate alloc;
 mod debug;
 
 mod acquisition;
+mod adaptive_limit;
 mod admission;
 mod client;
 mod command;
@@ -85,7 +86,6 @@ mod time;
 mod timers;
 pub mod validity;
 mod waiter;
-mod window;
 
 pub use acquisition::{
     Acquisition, GiveUp, LostRound, Next, Traffic, TurnedAway, WaitPolicy, WaitSettings,

@@ -23,7 +23,7 @@ fn fill(rounds: &mut Concurrency<u32>, now: Timestamp) -> Vec<Turn> {
 }
 
 #[test]
-fn c1_no_more_are_let_in_than_the_window_allows() {
+fn c1_no_more_are_let_in_than_the_limit_allows() {
     let mut rounds = rounds();
     let mut turns = fill(&mut rounds, at(0));
     assert_eq!((turns.len(), rounds.under_way()), (64, 64));

@@ -5,15 +5,15 @@
 //! What makes a round slow is either the network, which stays slow however little is under way, or the rounds that
 //! are under way before it. Only the second is a reason to have fewer. So the round trip without load is
 //! remembered, and what a round takes beyond it is the time in which it waited for others. While that is small
-//! beside what the node timeout leaves, the window grows; when it is large, or no quorum answers in time, the
-//! window shrinks. This is the additive increase and multiplicative decrease of TCP (RFC 5681), with the delay as
+//! beside what the node timeout leaves, the limit grows; when it is large, or no quorum answers in time, the
+//! limit shrinks. This is the additive increase and multiplicative decrease of TCP (RFC 5681), with the delay as
 //! the signal (as in RFC 6817).
 
 use core::time::Duration;
 
 use super::time::Timestamp;
 
-/// The window never shrinks below this, so that whatever it learns, rounds go on.
+/// The limit never shrinks below this, so that whatever it learns, rounds go on.
 const FEWEST: usize = 32;
 /// It begins here: few enough that a slow machine answers them in time.
 const FIRST: usize = 64;
@@ -22,12 +22,12 @@ const MOST: usize = 2048;
 
 /// A limit on the rounds under way, which adapts.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub(super) struct Window {
+pub(super) struct AdaptiveLimit {
     node_timeout: Duration,
     limit: usize,
     /// The shortest round trip, by which the network is told from the load.
     base: Option<Duration>,
-    /// Rounds that were fast enough, since the window grew last.
+    /// Rounds that were fast enough, since the limit grew last.
     credit: usize,
     /// Until it has been too large for the first time, it doubles with every round trip.
     opening: bool,
@@ -35,7 +35,7 @@ pub(super) struct Window {
     shrunk: Timestamp,
 }
 
-impl Window {
+impl AdaptiveLimit {
     /// For rounds whose commands are answered within this time, or never.
     pub(super) const fn new(node_timeout: Duration) -> Self {
         Self {
@@ -71,7 +71,7 @@ impl Window {
             self.shrink(begun, now, 3);
         } else if waited > left / 4 {
             self.opening = false;
-        // With half of the window free its size is not what makes rounds fast, so that nothing is learnt.
+        // With half of the limit free the limit is not what makes rounds fast, so that nothing is learnt.
         } else if under_way.saturating_mul(2) >= self.limit {
             self.grow();
         }
@@ -83,7 +83,7 @@ impl Window {
     }
 
     fn grow(&mut self) {
-        // One for each round while opening, and later one for each window of rounds, which is one round trip.
+        // One for each round while opening, and later one for as many rounds as the limit, which is one round trip.
         self.credit = self.credit.saturating_add(1);
         if self.opening || self.credit >= self.limit {
             self.credit = 0;
@@ -112,56 +112,56 @@ mod tests {
         Timestamp::from_origin(Duration::from_millis(ms))
     }
 
-    fn window() -> Window {
-        Window::new(100 * MS)
+    fn adaptive() -> AdaptiveLimit {
+        AdaptiveLimit::new(100 * MS)
     }
 
-    /// A round trip in which the window is full.
-    fn full_round_trip(window: &mut Window, begun: u64, took: u64) {
-        for _ in 0..window.limit() {
-            window.handle_answer(at(begun), at(begun + took), window.limit());
+    /// A round trip in which the limit is full.
+    fn full_round_trip(limit: &mut AdaptiveLimit, begun: u64, took: u64) {
+        for _ in 0..limit.limit() {
+            limit.handle_answer(at(begun), at(begun + took), limit.limit());
         }
     }
 
     #[test]
     fn it_doubles_with_every_fast_round_trip_and_ends_somewhere() {
-        let mut window = window();
-        full_round_trip(&mut window, 0, 1);
-        assert_eq!(window.limit(), 2 * FIRST);
-        full_round_trip(&mut window, 1, 2);
-        assert_eq!(window.limit(), 4 * FIRST, "256 tasks are not held back for long");
+        let mut limit = adaptive();
+        full_round_trip(&mut limit, 0, 1);
+        assert_eq!(limit.limit(), 2 * FIRST);
+        full_round_trip(&mut limit, 1, 2);
+        assert_eq!(limit.limit(), 4 * FIRST, "256 tasks are not held back for long");
         for round in 0..10 {
-            full_round_trip(&mut window, 3 + round, 1);
+            full_round_trip(&mut limit, 3 + round, 1);
         }
-        assert_eq!(window.limit(), MOST);
+        assert_eq!(limit.limit(), MOST);
     }
 
     #[test]
     fn as_many_as_the_smallest_window_are_a_crowd() {
-        assert!(!Window::is_crowd(FEWEST - 1));
-        assert!(Window::is_crowd(FEWEST));
+        assert!(!AdaptiveLimit::is_crowd(FEWEST - 1));
+        assert!(AdaptiveLimit::is_crowd(FEWEST));
     }
 
     #[test]
     fn an_eighth_of_each_round_trip_is_learnt_while_few_are_under_way() {
-        let mut window = window();
-        window.handle_answer(at(0), at(8), FEWEST);
-        window.handle_answer(at(8), at(24), FEWEST);
-        assert_eq!(window.base, Some(9 * MS));
-        window.handle_answer(at(24), at(84), FEWEST + 1);
-        assert_eq!(window.base, Some(9 * MS), "with more under way, only the shortest counts");
-        window.handle_answer(at(84), at(85), FEWEST + 1);
-        assert_eq!(window.base, Some(MS));
+        let mut limit = adaptive();
+        limit.handle_answer(at(0), at(8), FEWEST);
+        limit.handle_answer(at(8), at(24), FEWEST);
+        assert_eq!(limit.base, Some(9 * MS));
+        limit.handle_answer(at(24), at(84), FEWEST + 1);
+        assert_eq!(limit.base, Some(9 * MS), "with more under way, only the shortest counts");
+        limit.handle_answer(at(84), at(85), FEWEST + 1);
+        assert_eq!(limit.base, Some(MS));
     }
 
     #[test]
     fn it_shrinks_above_half_of_what_is_left_and_grows_up_to_a_quarter() {
         // The network takes 20 ms, which leaves 80 ms of the node timeout.
         let after = |took: u64| {
-            let mut window = window();
-            window.handle_answer(at(0), at(20), 1);
-            window.handle_answer(at(100), at(100 + took), FIRST);
-            (window.limit(), window.opening)
+            let mut limit = adaptive();
+            limit.handle_answer(at(0), at(20), 1);
+            limit.handle_answer(at(100), at(100 + took), FIRST);
+            (limit.limit(), limit.opening)
         };
         assert_eq!(after(40), (FIRST + 1, true));
         assert_eq!(after(41), (FIRST, false));
@@ -171,67 +171,67 @@ mod tests {
 
     #[test]
     fn it_does_not_grow_while_it_is_not_used() {
-        let mut window = window();
+        let mut limit = adaptive();
         for round in 0..1000 {
-            window.handle_answer(at(round), at(round + 1), FIRST / 2 - 1);
+            limit.handle_answer(at(round), at(round + 1), FIRST / 2 - 1);
         }
-        assert_eq!(window.limit(), FIRST);
-        window.handle_answer(at(1000), at(1001), FIRST / 2);
-        assert_eq!(window.limit(), FIRST + 1, "half of it is enough");
+        assert_eq!(limit.limit(), FIRST);
+        limit.handle_answer(at(1000), at(1001), FIRST / 2);
+        assert_eq!(limit.limit(), FIRST + 1, "half of it is enough");
     }
 
     #[test]
     fn slow_rounds_that_were_under_way_together_shrink_it_once() {
-        let mut window = window();
-        full_round_trip(&mut window, 0, 1);
-        assert_eq!(window.limit(), 128);
-        full_round_trip(&mut window, 1, 60);
-        assert_eq!(window.limit(), 96);
+        let mut limit = adaptive();
+        full_round_trip(&mut limit, 0, 1);
+        assert_eq!(limit.limit(), 128);
+        full_round_trip(&mut limit, 1, 60);
+        assert_eq!(limit.limit(), 96);
         // Begun after it had shrunk.
-        full_round_trip(&mut window, 61, 60);
-        assert_eq!(window.limit(), 72);
+        full_round_trip(&mut limit, 61, 60);
+        assert_eq!(limit.limit(), 72);
     }
 
     #[test]
     fn a_quorum_that_does_not_answer_halves_it_down_to_the_fewest() {
-        let mut window = window();
+        let mut limit = adaptive();
         for round in 0..10 {
             for _ in 0..50 {
-                window.handle_timeout(at(100 * round), at(100 * round + 100));
+                limit.handle_timeout(at(100 * round), at(100 * round + 100));
             }
             let expected = (FIRST >> (round + 1)).max(FEWEST);
-            assert_eq!(window.limit(), expected);
+            assert_eq!(limit.limit(), expected);
         }
     }
 
     #[test]
     fn in_between_it_stays_and_afterwards_it_grows_by_one_in_a_round_trip() {
-        let mut window = window();
-        window.handle_answer(at(0), at(1), 1);
-        full_round_trip(&mut window, 1, 40);
-        assert_eq!(window.limit(), FIRST);
-        full_round_trip(&mut window, 41, 5);
-        assert_eq!(window.limit(), FIRST + 1);
+        let mut limit = adaptive();
+        limit.handle_answer(at(0), at(1), 1);
+        full_round_trip(&mut limit, 1, 40);
+        assert_eq!(limit.limit(), FIRST);
+        full_round_trip(&mut limit, 41, 5);
+        assert_eq!(limit.limit(), FIRST + 1);
     }
 
     #[test]
     fn a_slow_network_is_no_load() {
-        let mut window = window();
+        let mut limit = adaptive();
         for round in 0..5 {
-            full_round_trip(&mut window, 100 * round, 90);
+            full_round_trip(&mut limit, 100 * round, 90);
         }
-        assert!(window.limit() > FIRST, "{}", window.limit());
+        assert!(limit.limit() > FIRST, "{}", limit.limit());
     }
 
     #[test]
     fn a_network_that_becomes_slow_is_learnt_at_the_smallest_size() {
-        let mut window = window();
-        window.handle_answer(at(0), at(1), 1);
+        let mut limit = adaptive();
+        limit.handle_answer(at(0), at(1), 1);
         let mut now = 1;
         for _ in 0..60 {
-            full_round_trip(&mut window, now, 90);
+            full_round_trip(&mut limit, now, 90);
             now += 90;
         }
-        assert!(window.limit() > FIRST / 2, "{}", window.limit());
+        assert!(limit.limit() > FIRST / 2, "{}", limit.limit());
     }
 }
