@@ -15,7 +15,7 @@
 //!   the next one needs, half of its own ttl among it.
 //! - **H3** No key outlives what was asked for: a request with a shorter ttl than the keys were set with is not served
 //!   by them; nor is one with another lock-delay.
-//! - **H4** A grant is handed on at most 63 times; while others wait, or may wait, not once its row has lasted for a turn,
+//! - **H4** A grant is handed on at most 63 times; while others wait, or may wait, not once its cohort has lasted for a turn,
 //!   and while nobody does, for 5 s. Whoever asks the nodes in this process behind it rests for a moment where hand-overs
 //!   have kept the resource from those of whom the nodes know nothing: for no longer than these would have had it free
 //!   without hand-overs, and for an eighth of the time at most, or an eightieth where nobody is known to wait.
@@ -145,7 +145,7 @@ pub fn keeps_back(waited: Duration, turn: Duration) -> Option<Duration> {
 
 /// The leases of one grant, one after the other.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub struct Row {
+pub struct Cohort {
     since: Timestamp,
     /// The leases so far.
     leases: u64,
@@ -153,7 +153,7 @@ pub struct Row {
     tokens: Option<TokenRange>,
 }
 
-impl Row {
+impl Cohort {
     /// Of a grant whose first lease begins now, with that lease's token.
     pub fn begin(mut tokens: Option<TokenRange>, now: Timestamp) -> (Self, Option<FencingToken>) {
         let first = tokens.as_mut().and_then(TokenRange::next);

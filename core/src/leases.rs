@@ -23,7 +23,7 @@ pub use self::{
 };
 use super::{
     fencing::FencingToken,
-    handover::Row,
+    handover::Cohort,
     lifecycle::{ExtendOutcome, LeaseAction, Lifecycle},
     loss::LossReason,
     time::Timestamp,
@@ -35,7 +35,7 @@ use super::{
 pub struct Leases {
     lifecycle: Lifecycle,
     /// How often it has been handed on, and may be.
-    row: Row,
+    cohort: Cohort,
     /// For how long its keys stand beyond its ttl.
     lock_delay: Duration,
     /// It is not handed on.
@@ -87,14 +87,14 @@ impl Leases {
     /// The first lease begins.
     pub const fn new(
         lifecycle: Lifecycle,
-        row: Row,
+        cohort: Cohort,
         token: Option<FencingToken>,
         (linger, lock_delay, alone): (Duration, Duration, bool),
         keeps_until: Option<Timestamp>,
     ) -> Self {
         Self {
             lifecycle,
-            row,
+            cohort,
             lock_delay,
             alone,
             lowered: false,
@@ -133,7 +133,7 @@ impl Leases {
 
     /// How many there have been.
     pub const fn count(&self) -> u64 {
-        self.row.leases()
+        self.cohort.leases()
     }
 
     /// Whether it has been given back, so that others may have its keys.

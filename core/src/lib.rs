@@ -104,7 +104,7 @@ pub use election::{Leader, Look, Observation};
 pub use fencing::{FencingToken, InvalidToken, TokenRange};
 pub use footprint::{Footprint, ReleaseOrder, UnconfirmedRelease};
 pub use handover::{
-    GivenBack, MOST_IN_A_ROW, NotHandedOn, Offer, OthersWait, Row, Stay, Wanted, keeps_back,
+    Cohort, GivenBack, MOST_IN_A_ROW, NotHandedOn, Offer, OthersWait, Stay, Wanted, keeps_back,
     turn as turn_of,
 };
 pub use holder::{Finding, KeyHolder, Sighting};

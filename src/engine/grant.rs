@@ -29,8 +29,8 @@ use super::{
 use crate::{
     error::{LeaseLost, ReleaseError, Reports},
     protocol::{
-        Drift, ExtendOutcome, FencingToken, GrantId, LeaseAction, Leases, Lifecycle, LossReason,
-        NewGrant, NodeId, Note, Owner, Place, Row, Target, Timestamp,
+        Cohort, Drift, ExtendOutcome, FencingToken, GrantId, LeaseAction, Leases, Lifecycle,
+        LossReason, NewGrant, NodeId, Note, Owner, Place, Target, Timestamp,
     },
     runtime::Process,
     telemetry::{self, Caller, Held},
@@ -74,7 +74,7 @@ pub(super) struct Granted {
     pub(super) owner: Owner,
     pub(super) token: Option<FencingToken>,
     pub(super) note: Option<Note>,
-    pub(super) row: Row,
+    pub(super) cohort: Cohort,
     pub(super) linger: Duration,
     pub(super) lock_delay: Duration,
     pub(super) alone: bool,
@@ -85,7 +85,7 @@ impl Grant {
     pub(super) fn new(
         engine: &Arc<Engine>,
         resource: Arc<ResourceSlot>,
-        Granted { target, owner, token, note, row, linger, lock_delay, alone, station }: Granted,
+        Granted { target, owner, token, note, cohort, linger, lock_delay, alone, station }: Granted,
         lifecycle: Lifecycle,
         footprint: Arc<SharedFootprint>,
         caller: Caller,
@@ -93,7 +93,7 @@ impl Grant {
     ) -> Arc<Self> {
         let keeps_until = hold_at_least.map(|least| engine.steady().saturating_add(least));
         let asked = (linger, lock_delay, alone);
-        let leases = Leases::new(lifecycle, row, token, asked, keeps_until);
+        let leases = Leases::new(lifecycle, cohort, token, asked, keeps_until);
         Arc::new_cyclic(|grant| {
             let kept = Kept {
                 grant: Weak::clone(grant),

@@ -11,8 +11,8 @@ use crate::{
     lease::Lease,
     node::{MemoryNode, Node},
     protocol::{
-        Drift, Footprint, Leases, Lifecycle, Members, NewGrant, Owner, RenewalPolicy, Resource,
-        Row, WaitPolicy,
+        Cohort, Drift, Footprint, Leases, Lifecycle, Members, NewGrant, Owner, RenewalPolicy,
+        Resource, WaitPolicy,
     },
     runtime::TokioRuntime,
     telemetry::Caller,
@@ -81,9 +81,9 @@ fn whoever_ends_while_another_thread_has_the_timers_leaves_them_to_the_next() {
         let mut client = engine.client.lock();
         let renewal = RenewalPolicy { renew: false, ..RenewalPolicy::default() };
         let lifecycle = Lifecycle::new(Timestamp::ORIGIN, at, TTL, Drift::default(), renewal);
-        let (row, token) = Row::begin(None, Timestamp::ORIGIN);
+        let (cohort, token) = Cohort::begin(None, Timestamp::ORIGIN);
         let asked = (Duration::ZERO, Duration::ZERO, false);
-        let leases = Leases::new(lifecycle, row, token, asked, None);
+        let leases = Leases::new(lifecycle, cohort, token, asked, None);
         let footprint = client.add_footprint(Footprint::new(3));
         let kept = Kept {
             grant: Weak::new(),

@@ -28,9 +28,9 @@ use crate::{
     error::{AcquireError, NodeOutcome, Reports},
     node::NodeError,
     protocol::{
-        Failure, Lifecycle, LostRound, MOST_IN_A_ROW, NextLease, NodeId, Owner, Place,
-        RenewalPolicy, Reply, Round, RoundLoss, RoundSpec, Row, Target, Timestamp, Verdict,
-        WaitPolicy, Wanted,
+        Cohort, Failure, Lifecycle, LostRound, MOST_IN_A_ROW, NextLease, NodeId, Owner, Place,
+        RenewalPolicy, Reply, Round, RoundLoss, RoundSpec, Target, Timestamp, Verdict, WaitPolicy,
+        Wanted,
     },
     telemetry::{Caller, metrics},
 };
@@ -305,7 +305,7 @@ impl AcquireRound {
         let spec = self.round.spec();
         let deadline = self.round.deadline();
         let lifecycle = Lifecycle::new(self.started, deadline, spec.ttl, spec.drift, self.renewal);
-        let (row, token) = Row::begin(self.round.tokens(), self.started);
+        let (cohort, token) = Cohort::begin(self.round.tokens(), self.started);
         let grant = Grant::new(
             &self.engine,
             Arc::clone(resource),
@@ -314,7 +314,7 @@ impl AcquireRound {
                 owner: spec.owner,
                 token,
                 note: spec.note.clone(),
-                row,
+                cohort,
                 linger: self.linger,
                 lock_delay: spec.lock_delay,
                 alone: self.alone,

@@ -105,7 +105,7 @@ impl Leases {
             turn,
             now,
         };
-        let token = self.row.next(&offer, next.wanted)?;
+        let token = self.cohort.next(&offer, next.wanted)?;
         let number = self.current.number.wrapping_add(1);
         self.current = Current::new(number, token, next.keeps_until, next.linger);
         let moved = self.lifecycle.handle_tenure(next.wanted.ttl, next.renewal, now);
@@ -124,7 +124,7 @@ impl Leases {
             && self.goes_on()
             && !self.is_kept()
             && others != OthersWait::Somebody
-            && self.row.has_next()
+            && self.cohort.has_next()
             && self.lifecycle.is_sound(now)
             && now < until;
         if !may {

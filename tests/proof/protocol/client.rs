@@ -6,10 +6,10 @@
 use std::time::Duration;
 
 use quorlock_core::{
-    Acquisition, Asks, Backoff, Came, Client, Comer, Drift, End, ExtendOutcome, FencingToken,
-    Footprint, GiveUp, GrantId, HandOn, Late, LeaseAction, Leases, Lifecycle, LossReason, NewGrant,
-    NextLease, NodeId, OthersWait, Passed, Pause, Place, QueueId, RenewalPolicy, Row, Situation,
-    Timestamp, TokenRange, WaitPolicy, WaitSettings, Wakeup, Wanted,
+    Acquisition, Asks, Backoff, Came, Client, Cohort, Comer, Drift, End, ExtendOutcome,
+    FencingToken, Footprint, GiveUp, GrantId, HandOn, Late, LeaseAction, Leases, Lifecycle,
+    LossReason, NewGrant, NextLease, NodeId, OthersWait, Passed, Pause, Place, QueueId,
+    RenewalPolicy, Situation, Timestamp, TokenRange, WaitPolicy, WaitSettings, Wakeup, Wanted,
 };
 
 use super::at;
@@ -99,8 +99,8 @@ fn held(linger: Duration) -> Held {
     let lifecycle =
         Lifecycle::new(at(0), at(9_898), TTL, Drift::default(), RenewalPolicy::default());
     let tokens = Some(TokenRange::ending_at(FencingToken::new(64), 64));
-    let (row, token) = Row::begin(tokens, at(0));
-    let leases = Leases::new(lifecycle, row, token, (linger, Duration::ZERO, false), None);
+    let (cohort, token) = Cohort::begin(tokens, at(0));
+    let leases = Leases::new(lifecycle, cohort, token, (linger, Duration::ZERO, false), None);
     let station = Some((queue, place));
     let id = client.begin(NewGrant { leases, footprint, station, data: "grant" });
     assert_eq!(client.schedule(id), Wakeup::Start);

@@ -1,11 +1,11 @@
-//! A grant that is handed on: H1 to H6, each by name, and random rows.
+//! A grant that is handed on: H1 to H6, each by name, and random cohorts.
 //!
 //! Goal: no lease begins under a grant that may not hold, with a token that is not its own, or for longer than others may
-//! be kept waiting. Method: one row at the moments at which the decision turns.
+//! be kept waiting. Method: one cohort at the moments at which the decision turns.
 
 use quorlock_core::{
-    Drift, ExtendOutcome, FencingToken, GivenBack, LeaseAction, Lifecycle, LossReason,
-    MOST_IN_A_ROW, NotHandedOn, Offer, OthersWait, RenewalPolicy, Row, Stay, TokenRange, Wanted,
+    Cohort, Drift, ExtendOutcome, FencingToken, GivenBack, LeaseAction, Lifecycle, LossReason,
+    MOST_IN_A_ROW, NotHandedOn, Offer, OthersWait, RenewalPolicy, Stay, TokenRange, Wanted,
     keeps_back, turn_of,
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
@@ -40,20 +40,20 @@ const fn token(number: u64) -> Option<FencingToken> {
 #[test]
 fn h1_tokens_are_those_of_the_range_in_order_and_each_is_used_once() {
     let lifecycle = lifecycle();
-    let (mut row, first) = Row::begin(tokens(103, 4), start());
+    let (mut cohort, first) = Cohort::begin(tokens(103, 4), start());
     assert_eq!(first, token(100));
     for number in 101..=103 {
-        assert_eq!(row.next(&offer(&lifecycle, at(1)), WANTED), Ok(token(number)));
+        assert_eq!(cohort.next(&offer(&lifecycle, at(1)), WANTED), Ok(token(number)));
     }
-    assert_eq!(row.next(&offer(&lifecycle, at(1)), WANTED), Err(NotHandedOn::Tokens));
-    assert_eq!(row.leases(), 4);
+    assert_eq!(cohort.next(&offer(&lifecycle, at(1)), WANTED), Err(NotHandedOn::Tokens));
+    assert_eq!(cohort.leases(), 4);
     // Of one token nothing is left.
-    let (mut row, first) = Row::begin(tokens(7, 1), start());
+    let (mut cohort, first) = Cohort::begin(tokens(7, 1), start());
     assert_eq!(first, token(7));
-    assert_eq!(row.next(&offer(&lifecycle, at(1)), WANTED), Err(NotHandedOn::Tokens));
+    assert_eq!(cohort.next(&offer(&lifecycle, at(1)), WANTED), Err(NotHandedOn::Tokens));
     // In classic mode there are none.
-    let (mut row, first) = Row::begin(None, start());
-    assert_eq!((first, row.next(&offer(&lifecycle, at(1)), WANTED)), (None, Ok(None)));
+    let (mut cohort, first) = Cohort::begin(None, start());
+    assert_eq!((first, cohort.next(&offer(&lifecycle, at(1)), WANTED)), (None, Ok(None)));
 }
 
 #[test]
@@ -67,20 +67,20 @@ fn h1_another_lease_may_follow_while_there_is_a_token_and_it_is_not_one_too_many
         (tokens(most, most), most),
         (tokens(many, many), most),
     ] {
-        let (mut row, _) = Row::begin(tokens, start());
-        while row.has_next() {
-            assert!(row.next(&offer(&lifecycle, at(1)), WANTED).is_ok());
+        let (mut cohort, _) = Cohort::begin(tokens, start());
+        while cohort.has_next() {
+            assert!(cohort.next(&offer(&lifecycle, at(1)), WANTED).is_ok());
         }
-        assert_eq!(row.leases(), leases);
-        assert!(row.next(&offer(&lifecycle, at(1)), WANTED).is_err());
+        assert_eq!(cohort.leases(), leases);
+        assert!(cohort.next(&offer(&lifecycle, at(1)), WANTED).is_err());
     }
 }
 
 #[test]
 fn h2_a_grant_that_is_lost_or_about_to_be_is_not_handed_on() {
     let next = |lifecycle: &Lifecycle, now| {
-        let (mut row, _) = Row::begin(None, now);
-        row.next(&offer(lifecycle, now), WANTED)
+        let (mut cohort, _) = Cohort::begin(None, now);
+        cohort.next(&offer(lifecycle, now), WANTED)
     };
     let ending = Err(NotHandedOn::Ending);
     let mut over = lifecycle();
@@ -101,15 +101,15 @@ fn h2_a_grant_that_is_lost_or_about_to_be_is_not_handed_on() {
     assert_eq!(next(&lifecycle(), at(4_950)), Err(NotHandedOn::TooLittleLeft));
     // And what was asked for at least.
     let least = |left, now| {
-        let (mut row, _) = Row::begin(None, now);
-        row.next(&offer(&lifecycle(), now), Wanted { min_validity: left, ..WANTED })
+        let (mut cohort, _) = Cohort::begin(None, now);
+        cohort.next(&offer(&lifecycle(), now), Wanted { min_validity: left, ..WANTED })
     };
     assert_eq!(least(9_000 * MS, at(898)), Ok(None));
     assert_eq!(least(9_000 * MS, at(899)), Err(NotHandedOn::TooLittleLeft));
     // Half of a longer ttl, too.
     let longer = |ttl| {
-        let (mut row, _) = Row::begin(None, start());
-        row.next(&offer(&lifecycle(), start()), Wanted { ttl, ..WANTED })
+        let (mut cohort, _) = Cohort::begin(None, start());
+        cohort.next(&offer(&lifecycle(), start()), Wanted { ttl, ..WANTED })
     };
     assert_eq!(longer(2 * TTL - 200 * MS), Ok(None));
     assert_eq!(longer(2 * TTL + 10 * MS), Err(NotHandedOn::TooLittleLeft));
@@ -117,11 +117,11 @@ fn h2_a_grant_that_is_lost_or_about_to_be_is_not_handed_on() {
 
 #[test]
 fn h3_keys_that_stand_for_another_lock_delay_serve_nobody() {
-    let (mut row, _) = Row::begin(None, start());
+    let (mut cohort, _) = Cohort::begin(None, start());
     let lifecycle = lifecycle();
     let mut next = |of_grant, lock_delay| {
         let offer = Offer { lock_delay: of_grant, ..offer(&lifecycle, at(1)) };
-        row.next(&offer, Wanted { lock_delay, ..WANTED })
+        cohort.next(&offer, Wanted { lock_delay, ..WANTED })
     };
     assert_eq!(next(TTL, Duration::ZERO), Err(NotHandedOn::LockDelay));
     assert_eq!(next(TTL, TTL + MS), Err(NotHandedOn::LockDelay));
@@ -130,11 +130,11 @@ fn h3_keys_that_stand_for_another_lock_delay_serve_nobody() {
 
 #[test]
 fn a_grant_of_its_own_is_neither_handed_on_nor_taken_over() {
-    let (mut row, _) = Row::begin(None, start());
+    let (mut cohort, _) = Cohort::begin(None, start());
     let lifecycle = lifecycle();
     let mut next = |of_grant, of_next| {
         let offer = Offer { alone: of_grant, ..offer(&lifecycle, at(1)) };
-        row.next(&offer, Wanted { alone: of_next, ..WANTED })
+        cohort.next(&offer, Wanted { alone: of_next, ..WANTED })
     };
     assert_eq!(next(true, false), Err(NotHandedOn::Alone));
     assert_eq!(next(false, true), Err(NotHandedOn::Alone));
@@ -143,31 +143,32 @@ fn a_grant_of_its_own_is_neither_handed_on_nor_taken_over() {
 
 #[test]
 fn h3_keys_that_live_for_longer_than_was_asked_for_serve_nobody() {
-    let (mut row, _) = Row::begin(None, start());
+    let (mut cohort, _) = Cohort::begin(None, start());
     let wanted = Wanted { ttl: TTL - MS, ..WANTED };
-    assert_eq!(row.next(&offer(&lifecycle(), at(1)), wanted), Err(NotHandedOn::Shorter));
-    assert_eq!(row.next(&offer(&lifecycle(), at(1)), WANTED), Ok(None));
+    assert_eq!(cohort.next(&offer(&lifecycle(), at(1)), wanted), Err(NotHandedOn::Shorter));
+    assert_eq!(cohort.next(&offer(&lifecycle(), at(1)), WANTED), Ok(None));
 }
 
 #[test]
 fn h4_while_others_wait_or_may_the_row_ends_after_a_turn_and_after_64_leases_in_any_case() {
     let lifecycle = lifecycle();
-    let next =
-        |row: &mut Row, others, now| row.next(&Offer { others, ..offer(&lifecycle, now) }, WANTED);
+    let next = |cohort: &mut Cohort, others, now| {
+        cohort.next(&Offer { others, ..offer(&lifecycle, now) }, WANTED)
+    };
     for others in [OthersWait::Unknown, OthersWait::Somebody] {
-        let (mut row, _) = Row::begin(tokens(1_000, 64), start());
-        assert!(next(&mut row, others, at(9)).is_ok());
-        assert_eq!(next(&mut row, others, at(10)), Err(NotHandedOn::Turn));
-        assert!(next(&mut row, OthersWait::Nobody, at(10)).is_ok(), "nobody is kept waiting");
-        assert!(next(&mut row, OthersWait::Nobody, at(4_900)).is_ok());
-        assert_eq!(next(&mut row, OthersWait::Nobody, at(5_000)), Err(NotHandedOn::Turn));
+        let (mut cohort, _) = Cohort::begin(tokens(1_000, 64), start());
+        assert!(next(&mut cohort, others, at(9)).is_ok());
+        assert_eq!(next(&mut cohort, others, at(10)), Err(NotHandedOn::Turn));
+        assert!(next(&mut cohort, OthersWait::Nobody, at(10)).is_ok(), "nobody is kept waiting");
+        assert!(next(&mut cohort, OthersWait::Nobody, at(4_900)).is_ok());
+        assert_eq!(next(&mut cohort, OthersWait::Nobody, at(5_000)), Err(NotHandedOn::Turn));
     }
     for others in [OthersWait::Unknown, OthersWait::Nobody, OthersWait::Somebody] {
         for tokens in [None, tokens(1_000, 64), tokens(1_000, 100)] {
-            let (mut row, _) = Row::begin(tokens, start());
-            let handed_on = std::iter::from_fn(|| next(&mut row, others, at(1)).ok()).count();
+            let (mut cohort, _) = Cohort::begin(tokens, start());
+            let handed_on = std::iter::from_fn(|| next(&mut cohort, others, at(1)).ok()).count();
             assert_eq!(handed_on as u64, MOST_IN_A_ROW - 1);
-            assert_eq!(next(&mut row, others, at(1)), Err(NotHandedOn::Turn));
+            assert_eq!(next(&mut cohort, others, at(1)), Err(NotHandedOn::Turn));
         }
     }
     assert_eq!([None, Some(MS / 10), Some(2 * MS)].map(turn_of), [TURN, TURN, 40 * MS]);
@@ -206,7 +207,7 @@ fn h4_those_of_whom_the_nodes_know_nothing_are_left_the_moments_that_hand_overs_
     // Where nobody is known to wait: not for each hundredth hand-over, and a little.
     assert_eq!(moments(Nobody, 64, 2 * MS, 3), [(256, 256 * MS / 80)]);
     assert_eq!(moments(Nobody, 64, 30 * MS, 3), [(3_840, 48 * MS)]);
-    // However short the rows are: not before so many leases as follow the first ones of two full rows.
+    // However short the cohorts are: not before so many leases as follow the first ones of two full cohorts.
     assert_eq!(moments(Nobody, 33, 10 * MS, 4), [(1_320, 1_320 * MS / 80)]);
     assert_eq!(moments(Nobody, 2, 3 * MS, 126), [(756, 756 * MS / 80)]);
     assert_eq!(moments(Nobody, 64, 70 * MS, 2), [(8_960, 50 * MS)], "the longest");
@@ -272,10 +273,10 @@ fn h6_a_set_that_waits_keeps_others_back_now_and_then_and_soon_for_as_long_as_th
 #[test]
 fn h5_what_keeps_others_out_keeps_out_those_of_this_process() {
     let lifecycle = lifecycle();
-    let (mut row, _) = Row::begin(None, start());
+    let (mut cohort, _) = Cohort::begin(None, start());
     let kept = Offer { is_kept: true, ..offer(&lifecycle, at(1)) };
-    assert_eq!(row.next(&kept, WANTED), Err(NotHandedOn::Kept));
-    assert_eq!(row.next(&offer(&lifecycle, at(1)), WANTED), Ok(None));
+    assert_eq!(cohort.next(&kept, WANTED), Err(NotHandedOn::Kept));
+    assert_eq!(cohort.next(&offer(&lifecycle, at(1)), WANTED), Ok(None));
 }
 
 /// Leases of random length, renewals that succeed or do not, holders with wishes of their own.
@@ -286,7 +287,7 @@ fn random_rows_begin_no_lease_that_a_new_round_would_not_have_been_as_good_for()
         let mut random = StdRng::seed_from_u64(seed);
         let mut lifecycle = lifecycle();
         let count = random.random_range(1..=64);
-        let (mut row, first) = Row::begin(tokens(5_000, count), start());
+        let (mut cohort, first) = Cohort::begin(tokens(5_000, count), start());
         let (mut last, mut now, mut ttl) = (first.unwrap(), start(), TTL);
         assert_eq!(last.get(), 5_001 - count);
         loop {
@@ -305,7 +306,7 @@ fn random_rows_begin_no_lease_that_a_new_round_would_not_have_been_as_good_for()
             };
             let others = [OthersWait::Unknown, OthersWait::Nobody][random.random_range(0..2)];
             let offer = Offer { others, turn: 300 * MS, ..offer(&lifecycle, now) };
-            let Ok(token) = row.next(&offer, wanted) else { break };
+            let Ok(token) = cohort.next(&offer, wanted) else { break };
             handed_on += 1;
             let token = token.unwrap();
             assert!(token > last && token.get() <= 5_000, "{seed}");

@@ -7,8 +7,8 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use quorlock_core::{
-    Drift, ExtendOutcome, FencingToken, LeaseAction, Leases, Lifecycle, LossReason, NextLease,
-    OthersWait, RenewalPolicy, Row, Situation, Timestamp, TokenRange, Wanted,
+    Cohort, Drift, ExtendOutcome, FencingToken, LeaseAction, Leases, Lifecycle, LossReason,
+    NextLease, OthersWait, RenewalPolicy, Situation, Timestamp, TokenRange, Wanted,
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
@@ -31,8 +31,8 @@ fn leases(Asked { linger, lock_delay, alone, keeps_until }: Asked) -> Leases {
     let drift = Drift::default();
     let lifecycle = Lifecycle::new(at(0), deadline, TTL, drift, RenewalPolicy::default());
     let tokens = Some(TokenRange::ending_at(FencingToken::new(64), 64));
-    let (row, token) = Row::begin(tokens, at(0));
-    Leases::new(lifecycle, row, token, (linger, lock_delay, alone), keeps_until)
+    let (cohort, token) = Cohort::begin(tokens, at(0));
+    Leases::new(lifecycle, cohort, token, (linger, lock_delay, alone), keeps_until)
 }
 
 fn taken(asked: Asked) -> Leases {

@@ -11,7 +11,7 @@ mod attempt;
 mod flaw;
 mod node;
 
-use quorlock_core::{Drift, Lifecycle, Offer, OthersWait, RenewalPolicy, Row, Verdict, Wanted};
+use quorlock_core::{Cohort, Drift, Lifecycle, Offer, OthersWait, RenewalPolicy, Verdict, Wanted};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use self::{attempt::Attempt, flaw::Flaw, node::Node};
@@ -61,13 +61,13 @@ struct World {
     nodes: Vec<Node>,
     attempts: Vec<Attempt>,
     /// The attempt of each process that is not over, and what it has not used of its grants before.
-    processes: Vec<(Option<usize>, Vec<Row>)>,
+    processes: Vec<(Option<usize>, Vec<Cohort>)>,
     held: Vec<Held>,
     seen: Seen,
 }
 
 /// The grant is handed on, by a process that takes it to hold: no time passes here.
-fn next(row: &mut Row) -> Option<FencingToken> {
+fn next(cohort: &mut Cohort) -> Option<FencingToken> {
     let (drift, policy) = (Drift::default(), RenewalPolicy::default());
     let lifecycle = Lifecycle::new(start(), at(9_000), TTL, drift, policy);
     let (lock_delay, min_validity) = (Duration::ZERO, Duration::ZERO);
@@ -80,7 +80,7 @@ fn next(row: &mut Row) -> Option<FencingToken> {
         turn: TTL,
         now: start(),
     };
-    row.next(&offer, Wanted { ttl: TTL, lock_delay, min_validity, alone: false }).ok().flatten()
+    cohort.next(&offer, Wanted { ttl: TTL, lock_delay, min_validity, alone: false }).ok().flatten()
 }
 
 impl World {
@@ -111,13 +111,13 @@ impl World {
             return;
         };
         let older = &mut self.processes[process].1;
-        let has_left = |row: &&mut Row| self.flaw == Flaw::OldRange && row.leases() < 3;
+        let has_left = |cohort: &&mut Cohort| self.flaw == Flaw::OldRange && cohort.leases() < 3;
         let older = older.iter_mut().find(has_left).filter(|_| rng.random_bool(0.5));
-        let token = match (older, &mut attempt.row) {
-            (Some(row), _) | (None, Some(row)) => next(row),
+        let token = match (older, &mut attempt.cohort) {
+            (Some(cohort), _) | (None, Some(cohort)) => next(cohort),
             (None, none) => {
-                let (row, first) = Row::begin(Some(tokens), start());
-                *none = Some(row);
+                let (cohort, first) = Cohort::begin(Some(tokens), start());
+                *none = Some(cohort);
                 first
             }
         };
@@ -131,7 +131,7 @@ impl World {
             attempt.send_to_all(&attempt.lower());
         } else {
             attempt.send_to_all(&attempt.release());
-            let left = attempt.row.clone();
+            let left = attempt.cohort.clone();
             self.processes[process].0 = None;
             self.processes[process].1.extend(left);
         }

@@ -15,10 +15,10 @@ use crate::{
         tenures::holder::{Letter, letter, life, small},
     },
     protocol::{
-        Acquisition, Asks, Backoff, Begun, Came, Client, Comer, Drift, End, ExtendOutcome,
+        Acquisition, Asks, Backoff, Begun, Came, Client, Cohort, Comer, Drift, End, ExtendOutcome,
         ExtendSpec, Failure, FootprintId, GrantId, HandOn, LeaseAction, Leases, Lifecycle, Mark,
         NewGrant, NextLease, NodeId, OthersWait, Passed, Place, QueueId, Quorum, RenewalPolicy,
-        Reply, Round, RoundLoss, RoundSpec, Row, Situation, Tally, Timestamp, Verdict, WaitPolicy,
+        Reply, Round, RoundLoss, RoundSpec, Situation, Tally, Timestamp, Verdict, WaitPolicy,
         WaitSettings, Wanted, turn_of,
     },
 };
@@ -264,12 +264,12 @@ impl Handle {
         };
         let of_it = &self.attempts[attempt];
         let (Some(round), Some(footprint)) = (&of_it.round, of_it.footprint) else { return };
-        let (row, token) = Row::begin(round.tokens(), now);
+        let (cohort, token) = Cohort::begin(round.tokens(), now);
         let drift = Drift::new(0, Duration::ZERO);
         let lifecycle =
             Lifecycle::new(of_it.started, round.deadline(), setup.ttl(), drift, setup.policy());
         let asked = (setup.linger(), Duration::ZERO, false);
-        let leases = Leases::new(lifecycle, row, token, asked, None);
+        let leases = Leases::new(lifecycle, cohort, token, asked, None);
         let station = Some((self.queue, place));
         let id = self.client.begin(NewGrant { leases, footprint, station, data: attempt });
         let _ = self.client.schedule(id);

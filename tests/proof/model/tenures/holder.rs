@@ -9,8 +9,8 @@ use super::{Setup, mine::Mine};
 use crate::{
     model::node::{owner, resource},
     protocol::{
-        Command, Drift, ExtendOutcome, ExtendSpec, FencingToken, LeaseAction, Leases, Lifecycle,
-        Mark, NodeId, Quorum, RenewalPolicy, Round, RoundLoss, RoundSpec, Row, Tally, Target,
+        Cohort, Command, Drift, ExtendOutcome, ExtendSpec, FencingToken, LeaseAction, Leases,
+        Lifecycle, Mark, NodeId, Quorum, RenewalPolicy, Round, RoundLoss, RoundSpec, Tally, Target,
         Timestamp, TokenRange, Verdict, validity,
     },
 };
@@ -188,12 +188,12 @@ impl Holder {
         now: Timestamp,
     ) {
         self.stage = Stage::Held;
-        let (row, token) = Row::begin(tokens, now);
+        let (cohort, token) = Cohort::begin(tokens, now);
         self.tokens.push(small(token.expect("a token").get()));
         let policy = setup.policy();
         let lifecycle = Lifecycle::new(self.started, deadline, setup.ttl(), setup.drift(), policy);
         let asked = (setup.linger(), setup.lock_delay(), false);
-        let leases = Leases::new(lifecycle, row, token, asked, None);
+        let leases = Leases::new(lifecycle, cohort, token, asked, None);
         let next = self.next(setup);
         self.mine.as_mut().expect("it is decided").win(leases, next, now);
     }

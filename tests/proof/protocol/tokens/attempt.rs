@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use quorlock_core::{ResourceSet, Row, Slots, Target, TokenRange, Verdict};
+use quorlock_core::{Cohort, ResourceSet, Slots, Target, TokenRange, Verdict};
 use rand::{Rng, rngs::StdRng};
 
 use super::{
@@ -19,7 +19,7 @@ pub(super) struct Attempt {
     pub(super) began: usize,
     pub(super) won: Option<(usize, TokenRange)>,
     /// Its leases, once the first has begun.
-    pub(super) row: Option<Row>,
+    pub(super) cohort: Option<Cohort>,
     /// Commands under way to each node, and whether their reply comes back; and replies under way.
     pub(super) there: Vec<VecDeque<(Command, bool)>>,
     pub(super) back: Vec<VecDeque<Option<Answered>>>,
@@ -68,8 +68,8 @@ impl Attempt {
         let round = Round::acquire(Quorum::of(nodes), spec, start());
         let (there, back) = (vec![VecDeque::new(); nodes], vec![VecDeque::new(); nodes]);
         let (granted, confirmed) = (Vec::new(), Vec::new());
-        let (won, row) = (None, None);
-        let mut attempt = Self { round, began, won, row, there, back, granted, confirmed };
+        let (won, cohort) = (None, None);
+        let mut attempt = Self { round, began, won, cohort, there, back, granted, confirmed };
         attempt.send();
         attempt
     }
