@@ -20,7 +20,7 @@
 //! - **L5** A request for one round is not handed anything, nor let in while anybody stands in line: it gets what the
 //!   round finds that is under way, or one of its own where there is nobody else left to ask.
 //! - **L6** What is said of a place that is not the one that asks or holds changes nothing: of a lease that was lost
-//!   before, or of a head that has gone already.
+//!   before, or of a leader that has gone already.
 //! - **L7** Who asks and stands back is behind all who stand in line, and may leave under the place that it came with.
 //!
 //! They are tested, each by name, in `tests/proof/protocol/queue.rs`, beside random schedules.

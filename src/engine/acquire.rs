@@ -23,7 +23,7 @@ use super::{
     line::{Ahead, Standing},
     resources::{ResourceSlot, Which},
     round::{AcquireRound, AcquireSpec},
-    turns::{Line, Turn},
+    turns::{Lane, Turn},
 };
 use crate::{
     error::{AcquireError, ReadersError, SemaphoreError, TogetherError},
@@ -118,9 +118,9 @@ struct Acquire {
 }
 
 impl Request {
-    /// It is the head of its line: it begins when it has a turn among all acquires of the process.
+    /// It is the leader of its line: it begins when it has a turn among all acquires of the process.
     pub(super) fn ask(self, engine: &Arc<Engine>, now: Timestamp) {
-        if let Some(turn) = engine.take_turn(Line::Acquires, now) {
+        if let Some(turn) = engine.take_turn(Lane::Acquires, now) {
             return self.start(engine, Ok(turn));
         }
         let deadline = self.acquisition.turn_deadline();
@@ -128,7 +128,7 @@ impl Request {
         let place = self.place();
         let of_start = Arc::clone(engine);
         let start = Box::new(move |turn| self.start(&of_start, turn));
-        let turn = engine.wait_for_turn(Line::Acquires, deadline, start);
+        let turn = engine.wait_for_turn(Lane::Acquires, deadline, start);
         if let (Some(place), Some(turn)) = (place, turn) {
             slot.handle_turn_waited_for(place, turn);
         }
@@ -148,7 +148,7 @@ impl Request {
         }
     }
 
-    /// It is the head of its line by now: it begins with a pause, or asks.
+    /// It is the leader of its line by now: it begins with a pause, or asks.
     pub(super) fn begin(self, engine: &Arc<Engine>, first: Pause) {
         let now = engine.now();
         let rests = match first {

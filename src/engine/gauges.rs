@@ -10,7 +10,7 @@ use std::{
 
 use futures::future::select;
 
-use super::{Engine, turns::Line};
+use super::{Engine, turns::Lane};
 use crate::{
     node::{ClockOffset, NodeState, NodeStatus},
     telemetry::metrics::{self, Labelled},
@@ -55,7 +55,7 @@ fn show(engine: &Engine) {
         );
     }
     let voting = statuses.iter().filter(|status| status.state == NodeState::Ready).count();
-    metrics::quorum(fleet, voting, engine.quorum.needed(), engine.waiting(Line::Acquires));
+    metrics::quorum(fleet, voting, engine.quorum.needed(), engine.waiting(Lane::Acquires));
 }
 
 const fn state(status: &NodeStatus) -> &'static str {

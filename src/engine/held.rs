@@ -13,7 +13,7 @@ use std::{
 
 use futures::future::{Either, select};
 
-use super::{Engine, Grant, turns::Line};
+use super::{Engine, Grant, turns::Lane};
 use crate::{
     error::{CloseError, Closed, ReleaseError, Shutdown, ShutdownError},
     shield::shielded,
@@ -127,7 +127,7 @@ impl Engine {
         if self.is_served() {
             // Only the line of the acquires: releases still go out, and those in line count as under way.
             self.closing.notify_waiters();
-            self.close_line(Line::Acquires);
+            self.close_lane(Lane::Acquires);
             self.close_lines();
         }
     }

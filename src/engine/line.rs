@@ -1,16 +1,16 @@
 //! The line of a resource in this process: who waits for it here, who of them asks the nodes, and who gets it next.
 //!
-//! It carries out what `protocol::Client` decides. Only the head of a line has a task and speaks to the nodes; whoever
+//! It carries out what `protocol::Client` decides. Only the leader of a line has a task and speaks to the nodes; whoever
 //! waits behind it is an entry, with one among the timers for its deadline. Whoever is told anything is told without the
-//! lock, since a waker may do anything. A head that ends in whatever way, by a panic too, makes room for the next.
+//! lock, since a waker may do anything. A leader that ends in whatever way, by a panic too, makes room for the next.
 
-mod heads;
 mod join;
 mod late;
+mod leader;
 
 use std::sync::Arc;
 
-pub(super) use self::heads::Head;
+pub(super) use self::leader::QueueLeader;
 use super::{Engine, Grant, Met, Request, resources::ResourceSlot};
 use crate::protocol::{Acquisition, Asks, GiveUp, GrantId, Left, NextLease, Place, Timestamp};
 
@@ -123,7 +123,7 @@ impl Engine {
 }
 
 impl ResourceSlot {
-    /// Notes for which turn the head waits, so that it leaves that line too when its caller goes away.
+    /// Notes for which turn the leader waits, so that it leaves that line too when its caller goes away.
     pub(super) fn handle_turn_waited_for(&self, place: Place, turn: u64) {
         self.client().handle_turn_waited_for(self.queue(), place, turn);
     }

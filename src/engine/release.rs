@@ -18,7 +18,7 @@ use super::{
     held::Outcomes,
     limits::Limit,
     resources::ResourceSlot,
-    turns::{Line, Turn},
+    turns::{Lane, Turn},
     unsent::{AskedRelease, Unsent},
 };
 use crate::{
@@ -59,7 +59,7 @@ impl Engine {
             report,
             counted,
         });
-        match self.take_turn(Line::Releases, started) {
+        match self.take_turn(Lane::Releases, started) {
             Some(turn) => asked.begin(self, Ok(turn)),
             None => {
                 let node_timeout = self.config.node_timeout;
@@ -69,7 +69,7 @@ impl Engine {
                     .max(node_timeout / 2);
                 let engine = Arc::clone(self);
                 let start = Box::new(move |turn| asked.begin(&engine, turn));
-                self.wait_for_turn(Line::Releases, Some(started.saturating_add(most)), start);
+                self.wait_for_turn(Lane::Releases, Some(started.saturating_add(most)), start);
             }
         }
         receiver

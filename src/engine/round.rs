@@ -20,7 +20,7 @@ use super::{
     fanout::{Fanout, Progress},
     footprint::SharedFootprint,
     grant::Granted,
-    line::Head,
+    line::QueueLeader,
     resources::ResourceSlot,
     turns::Turn,
 };
@@ -103,7 +103,7 @@ impl AcquireRound {
         spec.drift = engine.config.drift();
         spec.min_validity = asked.min_validity;
         spec.lock_delay = asked.lock_delay;
-        let several = request.head.as_ref().is_some_and(Head::begin_round);
+        let several = request.leader.as_ref().is_some_and(QueueLeader::begin_round);
         let is_any = asked.target.is_any();
         let several = (several || !asked.linger.is_zero()) && !asked.alone && !is_any;
         spec.count = if several && engine.counts_ranges { MOST_IN_A_ROW } else { 1 };
@@ -117,7 +117,7 @@ impl AcquireRound {
         // Read before the first send: validity counts from here.
         let started = engine.now();
         let on_nodes = request.resource.on_nodes();
-        let (stand, number) = if is_any && request.head.is_none() {
+        let (stand, number) = if is_any && request.leader.is_none() {
             // Nobody waits here: it asks once, beside others who do.
             (None, 0)
         } else {

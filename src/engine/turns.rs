@@ -1,7 +1,7 @@
 //! Who may begin a round now, and who waits for that.
 //!
-//! It keeps two lines, one for acquires and one for releases, so that neither waits behind the other; renewals wait
-//! in none. What a line decides, `Concurrency` decides. Whoever is told anything is told without the lock.
+//! It keeps two lanes, one for acquires and one for releases, so that neither waits behind the other; renewals wait
+//! in none. What a lane decides, `Concurrency` decides. Whoever is told anything is told without the lock.
 
 mod deadlines;
 
@@ -18,9 +18,9 @@ use crate::{
     shield::{persist, shielded},
 };
 
-/// One of the two lines.
+/// One of the two lanes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Line {
+pub(super) enum Lane {
     Acquires,
     Releases,
 }
@@ -28,7 +28,7 @@ pub(super) enum Line {
 /// What follows when a turn has come, or will not. It must not block.
 pub(super) type Start = Box<dyn FnOnce(Result<Turn, TurnedAway>) + Send>;
 
-/// A line, and the rounds that have been let in.
+/// A lane, and the rounds that have been let in.
 pub(super) struct Turns {
     state: Lock<State>,
     /// Wakes the task that looks after deadlines.
@@ -56,27 +56,27 @@ impl Turns {
 }
 
 impl Engine {
-    const fn turns(&self, line: Line) -> &Turns {
-        match line {
-            Line::Acquires => &self.acquires,
-            Line::Releases => &self.releases,
+    const fn turns(&self, lane: Lane) -> &Turns {
+        match lane {
+            Lane::Acquires => &self.acquires,
+            Lane::Releases => &self.releases,
         }
     }
 
     /// A turn at once, where there is one and nobody waits for it.
-    pub(super) fn take_turn(self: &Arc<Self>, line: Line, now: Timestamp) -> Option<Turn> {
-        let turn = self.turns(line).state.lock().rounds.begin(now)?;
-        Some(Turn { engine: Arc::clone(self), line, turn })
+    pub(super) fn take_turn(self: &Arc<Self>, lane: Lane, now: Timestamp) -> Option<Turn> {
+        let turn = self.turns(lane).state.lock().rounds.begin(now)?;
+        Some(Turn { engine: Arc::clone(self), lane, turn })
     }
 
-    /// Waits for a turn at the end of the line, until `deadline`; the place there is returned.
+    /// Waits for a turn at the end of the lane, until `deadline`; the place there is returned.
     pub(super) fn wait_for_turn(
         self: &Arc<Self>,
-        line: Line,
+        lane: Lane,
         deadline: Option<Timestamp>,
         start: Start,
     ) -> Option<u64> {
-        let turns = self.turns(line);
+        let turns = self.turns(lane);
         let (waits, is_first, attended) = {
             let mut state = turns.state.lock();
             let before = state.rounds.poll_timeout();
@@ -93,31 +93,31 @@ impl Engine {
             }
         };
         if !attended {
-            let attending = Attending { engine: Arc::downgrade(self), line, ended: false };
+            let attending = Attending { engine: Arc::downgrade(self), lane, ended: false };
             let wake = Arc::clone(&turns.wake);
             self.spawn_uncounted(async move {
                 let engine = Weak::clone(&attending.engine);
-                persist(|| attend(&engine, line, &wake), || after_panic(&engine)).await;
+                persist(|| attend(&engine, lane, &wake), || after_panic(&engine)).await;
                 attending.end();
             });
         } else if is_first {
             turns.wake_up();
         }
         // A turn may have been given back since it was asked for.
-        self.give_turns(line);
+        self.give_turns(lane);
         Some(place)
     }
 
     /// Gives turns to those who are next, as long as there are any.
-    fn give_turns(self: &Arc<Self>, line: Line) {
-        let turns = self.turns(line);
+    fn give_turns(self: &Arc<Self>, lane: Lane) {
+        let turns = self.turns(lane);
         if std::mem::replace(&mut turns.state.lock().giving, true) {
             // Whoever is at it sees what has changed: what is started may come back here, and must not pile up.
             return;
         }
         let mut giving = Giving { turns, ended: false };
         loop {
-            // Read before anybody is taken out of the line: it is code of the user's, which may panic.
+            // Read before anybody is taken out of the lane: it is code of the user's, which may panic.
             let now = self.now();
             let first = {
                 let mut state = turns.state.lock();
@@ -128,17 +128,17 @@ impl Engine {
             };
             let Some((start, turn)) = first else { return };
             // A turn that is not handed over is dropped here, which gives it to the next.
-            let turn = turn.map(|turn| Turn { engine: Arc::clone(self), line, turn });
+            let turn = turn.map(|turn| Turn { engine: Arc::clone(self), lane, turn });
             shielded(|| start(turn));
         }
     }
 
     /// Turns away whoever has waited until the deadline, and says when the next one will have.
-    fn turn_away_late(&self, line: Line) -> Option<Timestamp> {
+    fn turn_away_late(&self, lane: Lane) -> Option<Timestamp> {
         let now = self.now();
         loop {
             let start = {
-                let mut state = self.turns(line).state.lock();
+                let mut state = self.turns(lane).state.lock();
                 let Some(start) = state.rounds.turn_away(now) else {
                     let next = state.rounds.poll_timeout();
                     state.attended = next.is_some();
@@ -152,26 +152,26 @@ impl Engine {
     }
 
     /// Turns away all who wait, and whoever comes.
-    pub(super) fn close_line(&self, line: Line) {
-        let waiting = self.turns(line).state.lock().rounds.close();
+    pub(super) fn close_lane(&self, lane: Lane) {
+        let waiting = self.turns(lane).state.lock().rounds.close();
         for start in waiting {
             shielded(|| start(Err(TurnedAway::Closed)));
         }
     }
 
-    /// Leaves the line of the acquires.
+    /// Leaves the lane of the acquires.
     pub(super) fn leave_turns(self: &Arc<Self>, place: u64) {
         drop(Place { engine: Arc::clone(self), place });
     }
 
-    /// How many wait in a line.
-    pub(super) fn waiting(&self, line: Line) -> usize {
-        self.turns(line).state.lock().rounds.waiting()
+    /// How many wait in a lane.
+    pub(super) fn waiting(&self, lane: Lane) -> usize {
+        self.turns(lane).state.lock().rounds.waiting()
     }
 
-    /// What the rounds of a line have seen.
-    pub(super) fn traffic(&self, line: Line) -> Traffic {
-        self.turns(line).state.lock().rounds.traffic()
+    /// What the rounds of a lane have seen.
+    pub(super) fn traffic(&self, lane: Lane) -> Traffic {
+        self.turns(lane).state.lock().rounds.traffic()
     }
 }
 
@@ -189,7 +189,7 @@ impl Drop for Giving<'_> {
     }
 }
 
-/// A place in the line of the acquires. Who drops it leaves the line, and what should have started does not.
+/// A place in the lane of the acquires. Who drops it leaves the lane, and what should have started does not.
 pub(super) struct Place {
     pub(super) engine: Arc<Engine>,
     pub(super) place: u64,
@@ -209,7 +209,7 @@ impl Drop for Place {
 /// A round that has been let in. It counts until a quorum has answered it, or until it is given back or dropped.
 pub(super) struct Turn {
     engine: Arc<Engine>,
-    line: Line,
+    lane: Lane,
     turn: protocol::Turn,
 }
 
@@ -252,10 +252,10 @@ impl Turn {
         if self.turn.is_over() {
             return;
         }
-        let turns = self.engine.turns(self.line);
+        let turns = self.engine.turns(self.lane);
         let wanted = turns.state.lock().rounds.give_back(&mut self.turn, load, now);
         if wanted {
-            self.engine.give_turns(self.line);
+            self.engine.give_turns(self.lane);
         }
     }
 }

@@ -16,7 +16,7 @@ use super::{
     footprint::Released,
     held::Outcomes,
     resources::ResourceSlot,
-    turns::{Line, Turn},
+    turns::{Lane, Turn},
 };
 use crate::{
     error::ReleaseError,
@@ -122,7 +122,7 @@ impl Unsent {
                 self.begin(&engine_of_start, Ok(turn));
             }
         });
-        engine.wait_for_turn(Line::Releases, None, start);
+        engine.wait_for_turn(Lane::Releases, None, start);
     }
 }
 

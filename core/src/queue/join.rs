@@ -1,7 +1,7 @@
 //! What becomes of one who comes to the queue of a resource.
 //!
-//! It decides what a request for one round gets without asking: where the resource is held here it is told so, where the head
-//! pauses what the head has found last, and where a round is under way what that finds. None of them stands before anybody.
+//! It decides what a request for one round gets without asking: where the resource is held here it is told so, where the leader
+//! pauses what the leader has found last, and where a round is under way what that finds. None of them stands before anybody.
 
 use super::{Place, Queue};
 
@@ -23,9 +23,9 @@ pub struct Known {
     pub kept: bool,
     /// A lease of this process holds it.
     pub held: bool,
-    /// The head is in a round.
+    /// The leader is in a round.
     pub in_round: bool,
-    /// The head's last round has found it held.
+    /// The leader's last round has found it held.
     pub found_held: bool,
 }
 
@@ -42,7 +42,7 @@ pub enum Joined {
     Takes,
     /// It is told of the lease that holds it.
     Held,
-    /// It is told what the head has found last.
+    /// It is told what the leader has found last.
     Told,
     /// It waits for what the round finds that is under way, or the next one.
     Shares,

@@ -8,10 +8,10 @@ use std::{cmp::Reverse, fmt::Display, sync::Arc, time::Duration};
 use crate::{
     engine::{
         Engine, HeldTenure, NodeSlot,
-        line::{Ahead, Head},
+        line::{Ahead, QueueLeader},
         resources::ResourceSlot,
         round::{AcquireRound, AcquireSpec, Answer},
-        turns::Line,
+        turns::Lane,
     },
     error::{AcquireError, NodeOutcome, NodeReport, Reports},
     protocol::{
@@ -34,7 +34,7 @@ pub(in crate::engine) struct Request {
     /// When it says for whom it waits; nothing once it has.
     pub(in crate::engine) says_at: Option<Timestamp>,
     /// While it asks the nodes for all who wait for the resource here.
-    pub(in crate::engine) head: Option<Head>,
+    pub(in crate::engine) leader: Option<QueueLeader>,
     /// Of one who asks for a permit without standing in line: where it would stand.
     pub(in crate::engine) reserved: Option<Place>,
 }
@@ -91,13 +91,13 @@ impl Request {
         answer: Answer,
         says_at: Option<Timestamp>,
     ) -> Self {
-        let (last, found_held, head, reserved) = (None, None, None, None);
-        Self { asked, resource, acquisition, answer, last, found_held, says_at, head, reserved }
+        let (last, found_held, leader, reserved) = (None, None, None, None);
+        Self { asked, resource, acquisition, answer, last, found_held, says_at, leader, reserved }
     }
 
     /// Whether it asks for a permit without standing in line: several may at once.
     pub(in crate::engine) const fn is_beside_line(&self) -> bool {
-        self.asked.target.is_any() && self.head.is_none()
+        self.asked.target.is_any() && self.leader.is_none()
     }
 
     /// Whether its caller has gone.
@@ -105,9 +105,9 @@ impl Request {
         self.answer.is_closed()
     }
 
-    /// Its place in the line of the resource, where it is the head.
+    /// Its place in the line of the resource, where it is the leader.
     pub(super) fn place(&self) -> Option<Place> {
-        self.head.as_ref().map(Head::place)
+        self.leader.as_ref().map(QueueLeader::place)
     }
 
     /// A time, or that up to which it may wait at all.
@@ -127,7 +127,7 @@ impl Request {
         }
     }
 
-    /// Whether a round that took as long would have been in time for it, which it was not for the head of the line.
+    /// Whether a round that took as long would have been in time for it, which it was not for the leader of the line.
     pub(in crate::engine) fn is_in_time(&self, engine: &Engine, met: &Met) -> bool {
         let AcquireSpec { ttl, min_validity, .. } = self.asked;
         let took = met.at.saturating_since(met.lost.begun);
@@ -135,7 +135,7 @@ impl Request {
         met.lost.loss == RoundLoss::TooLate && !left.is_zero() && left >= min_validity
     }
 
-    /// A round for its resource was lost, its own or that of the head of the line.
+    /// A round for its resource was lost, its own or that of the leader of the line.
     pub(in crate::engine) fn handle_met(&mut self, met: &Arc<Met>) {
         self.last = Some(Arc::clone(met));
         if met.lost.found_held() {
@@ -154,7 +154,7 @@ impl Request {
         let waited = now.saturating_since(self.acquisition.started());
         let target = || Some(self.asked.target.clone());
         let crowded = || {
-            let waiting = engine.waiting(Line::Acquires);
+            let waiting = engine.waiting(Lane::Acquires);
             AcquireError::Crowded { target: target(), waited, waiting }
         };
         let found = || self.found_held.as_ref().and_then(|met| met.error.nodes()).cloned();
@@ -198,7 +198,7 @@ impl Request {
     fn refuse(mut self, error: AcquireError, now: Timestamp) {
         telemetry::not_acquired(self.shown(now), error.outcome(), &error);
         // Before its caller is told, who may ask again at once, and must not be taken for one who comes behind it.
-        drop(self.head.take());
+        drop(self.leader.take());
         let _ = self.answer.send(Err(error));
     }
 

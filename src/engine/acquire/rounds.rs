@@ -1,4 +1,4 @@
-//! What the head of a line does between its rounds, and what follows when one is won.
+//! What the leader of a line does between its rounds, and what follows when one is won.
 //!
 //! It carries out what `protocol::Acquisition` decides, and tells those who wait behind it what its rounds have found.
 
@@ -12,16 +12,16 @@ use crate::{
     engine::{
         Engine, HeldTenure,
         acquire::Met,
-        line::{Ahead, Head},
+        line::{Ahead, QueueLeader},
         round::{AcquireRound, HeardOut},
-        turns::{Line, Place, Turn},
+        turns::{Lane, Place, Turn},
     },
     error::AcquireError,
     protocol::{LostRound, Next, NodeId, Pause, RoundLoss, Timestamp, TurnedAway},
     telemetry::{self, Held, metrics},
 };
 
-/// Where a head goes on.
+/// Where a leader goes on.
 #[allow(clippy::large_enum_variant, reason = "one at a time, in a task of its own")]
 pub(super) enum Step {
     /// Behind a round that is decided.
@@ -135,7 +135,7 @@ impl Engine {
         // In a task of its own: the next round must not wait for stragglers, nor the releases for the pause.
         self.spawn(round.settle());
 
-        let traffic = self.traffic(Line::Acquires);
+        let traffic = self.traffic(Lane::Acquires);
         let next = request.acquisition.handle_lost_round(
             lost,
             traffic,
@@ -144,13 +144,14 @@ impl Engine {
             now,
         );
         // One that its caller gave up has found nothing.
-        if let Some(head) = request.head.as_ref().filter(|_| lost.loss != RoundLoss::Abandoned) {
-            head.lose(&met, request.acquisition.next_round(), traffic);
+        if let Some(leader) = request.leader.as_ref().filter(|_| lost.loss != RoundLoss::Abandoned)
+        {
+            leader.lose(&met, request.acquisition.next_round(), traffic);
         }
         let ahead = Ahead { here: 0, elsewhere: request.resource.on_nodes().rank() };
         if let Next::Again { .. } = next
             && lost.loss == RoundLoss::Contended
-            && request.head.is_some()
+            && request.leader.is_some()
         {
             request.resource.handle_waits(request.acquisition.started());
         }
@@ -176,10 +177,10 @@ impl Engine {
         let rounds = request.acquisition.lost_rounds().saturating_add(1);
         let waited = now.saturating_since(request.acquisition.started());
         let is_beside_line = request.is_beside_line();
-        let head = request.head.take();
+        let leader = request.leader.take();
         let is_any = request.asked.target.is_any();
         // Who has a permit is in nobody's way here: others ask, and it is not handed on.
-        let station = head.as_ref().filter(|_| !is_any).map(Head::place);
+        let station = leader.as_ref().filter(|_| !is_any).map(QueueLeader::place);
         let Some(grant) = round.grant(&request.resource, station) else {
             return;
         };
@@ -197,12 +198,12 @@ impl Engine {
         };
         telemetry::acquired(held, rounds, waited);
         let registered = grant.register(self);
-        let sharing = head.map(|head| {
+        let sharing = leader.map(|leader| {
             if is_any {
-                head.win_permit();
+                leader.win_permit();
                 return Vec::new();
             }
-            head.win(&grant, now)
+            leader.win(&grant, now)
         });
         let held = HeldTenure::new(tenure, Arc::clone(self));
         // The caller is answered first, and the stragglers are waited for afterwards. A caller that is gone hands the
@@ -263,14 +264,14 @@ impl Engine {
         if !request.acquisition.may_begin(now) {
             return Some(Err(TurnedAway::Late));
         }
-        if let Some(turn) = self.take_turn(Line::Acquires, now) {
+        if let Some(turn) = self.take_turn(Lane::Acquires, now) {
             return Some(Ok(turn));
         }
         let (give, given) = oneshot::channel();
         // Where nobody takes it, it is given back by being dropped.
         let start = Box::new(move |turn| drop(give.send(turn)));
         let deadline = request.acquisition.turn_deadline();
-        let place = self.wait_for_turn(Line::Acquires, deadline, start);
+        let place = self.wait_for_turn(Lane::Acquires, deadline, start);
         let _place = place.map(|place| Place { engine: Arc::clone(self), place });
         match select(pin!(request.answer.closed()), given).await {
             Either::Left(_) => None,

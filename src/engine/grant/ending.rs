@@ -173,7 +173,7 @@ impl Grant {
     pub(super) fn make_room(&self) {
         let Some(engine) = self.engine.upgrade() else { return };
         if self.client().handle_grant_over(self.id) {
-            engine.next_head(&self.resource);
+            engine.next_leader(&self.resource);
         }
     }
 

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use super::{Head, Standing};
+use super::{QueueLeader, Standing};
 use crate::{
     engine::{Engine, Request, resources::ResourceSlot},
     protocol::{Came, Comer, GiveUp, Pause, Place, Timestamp, TurnedAway, WaitPolicy},
@@ -32,7 +32,7 @@ impl Engine {
             };
             match came {
                 Came::Asks(place, mut asks, first) => {
-                    asks.head = Some(Head::new(self, slot, place));
+                    asks.leader = Some(QueueLeader::new(self, slot, place));
                     match self.moment_for_others(slot, &asks, first) {
                         Pause::None if asks.kept_back_until(self).is_none() => asks.ask(self, now),
                         first => asks.begin(self, first),

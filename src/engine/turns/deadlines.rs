@@ -1,4 +1,4 @@
-//! The task that turns away whoever has waited in a line until the deadline.
+//! The task that turns away whoever has waited in a lane until the deadline.
 //!
 //! It sleeps until the first deadline. It must not keep the engine alive.
 
@@ -7,15 +7,15 @@ use std::sync::Weak;
 use futures::future::select;
 use tokio::sync::Notify;
 
-use super::Line;
+use super::Lane;
 use crate::engine::Engine;
 
-/// Looks after the deadlines of a line while there are any. It does not keep the engine alive.
-pub(super) async fn attend(engine: &Weak<Engine>, line: Line, wake: &Notify) {
+/// Looks after the deadlines of a lane while there are any. It does not keep the engine alive.
+pub(super) async fn attend(engine: &Weak<Engine>, lane: Lane, wake: &Notify) {
     loop {
         let sleep = {
             let Some(engine) = engine.upgrade() else { return };
-            let Some(next) = engine.turn_away_late(line) else { return };
+            let Some(next) = engine.turn_away_late(lane) else { return };
             engine.runtime.sleep_until(next)
         };
         select(std::pin::pin!(wake.notified()), sleep).await;
@@ -26,7 +26,7 @@ pub(super) async fn attend(engine: &Weak<Engine>, line: Line, wake: &Notify) {
 /// runtime drops it, the next one who waits starts another.
 pub(super) struct Attending {
     pub(super) engine: Weak<Engine>,
-    pub(super) line: Line,
+    pub(super) lane: Lane,
     pub(super) ended: bool,
 }
 
@@ -41,7 +41,7 @@ impl Drop for Attending {
         if !self.ended
             && let Some(engine) = self.engine.upgrade()
         {
-            engine.turns(self.line).state.lock().attended = false;
+            engine.turns(self.lane).state.lock().attended = false;
         }
     }
 }

@@ -1,6 +1,6 @@
-//! The head of a line: who speaks to the nodes for all who wait behind it.
+//! The leader of a line: who speaks to the nodes for all who wait behind it.
 //!
-//! It decides who is told of what the head's round has found. There is one head at a time, and the next begins when it
+//! It decides who is told of what the leader's round has found. There is one leader at a time, and the next begins when it
 //! ends, in whatever way: its guard is dropped with its request. Heads are started in a loop and not by each other: a
 //! runtime that refuses every task would otherwise end a thousand of them inside each other.
 
@@ -13,14 +13,14 @@ use crate::{
 };
 
 /// Who has it asks the nodes for a resource. Dropping it makes room for the next.
-pub(in crate::engine) struct Head {
+pub(in crate::engine) struct QueueLeader {
     engine: Arc<Engine>,
     slot: Arc<ResourceSlot>,
     place: Place,
     has_won: bool,
 }
 
-impl Head {
+impl QueueLeader {
     pub(super) fn new(engine: &Arc<Engine>, slot: &Arc<ResourceSlot>, place: Place) -> Self {
         slot.set_asks(true);
         Self { engine: Arc::clone(engine), slot: Arc::clone(slot), place, has_won: false }
@@ -69,7 +69,7 @@ impl Head {
     }
 }
 
-impl Drop for Head {
+impl Drop for QueueLeader {
     fn drop(&mut self) {
         if self.has_won {
             return;
@@ -92,26 +92,26 @@ impl Drop for Head {
             if let Some((client, ticket)) = left {
                 engine.leave_line(slot.target(), client, ticket);
             }
-            engine.next_head(slot);
+            engine.next_leader(slot);
         });
     }
 }
 
 impl Engine {
-    /// A head whose rounds take too long for what it has asked for stands in line again, behind all others: nobody holds
+    /// A leader whose rounds take too long for what it has asked for stands in line again, behind all others: nobody holds
     /// the resource, and a round may do for them. It is returned where nobody else stands there.
     pub(in crate::engine) fn stand_back(self: &Arc<Self>, mut request: Request) -> Option<Request> {
-        let Some(head) = request.head.take() else { return Some(request) };
-        let stood = self.client.lock().stand_back(head.slot.queue(), head.place, request);
+        let Some(leader) = request.leader.take() else { return Some(request) };
+        let stood = self.client.lock().stand_back(leader.slot.queue(), leader.place, request);
         match stood {
             Ok(wakeup) => {
-                // Without the lock, as the head is dropped: that lets in who is next.
+                // Without the lock, as the leader is dropped: that lets in who is next.
                 self.wake(wakeup);
-                drop(head);
+                drop(leader);
                 None
             }
             Err(mut request) => {
-                request.head = Some(head);
+                request.leader = Some(leader);
                 Some(request)
             }
         }
@@ -120,8 +120,8 @@ impl Engine {
     /// One who asks beside the line has found all permits taken: where nobody stands there, it asks for all who come.
     pub(in crate::engine) fn find_place(self: &Arc<Self>, request: &mut Request, lost: LostRound) {
         if lost.loss == RoundLoss::Contended && request.asked.wait_policy != WaitPolicy::OneRound {
-            let head = self.ask_for_all(request, &mut self.client.lock());
-            request.head = request.head.take().or_else(|| self.head(request, head));
+            let leader = self.ask_for_all(request, &mut self.client.lock());
+            request.leader = request.leader.take().or_else(|| self.leader(request, leader));
         }
     }
 
@@ -131,8 +131,8 @@ impl Engine {
         request.reserved.take_if(|place| may_ask && client.ask_at(queue, *place))
     }
 
-    fn head(self: &Arc<Self>, request: &Request, place: Option<Place>) -> Option<Head> {
-        place.map(|place| Head::new(self, &request.resource, place))
+    fn leader(self: &Arc<Self>, request: &Request, place: Option<Place>) -> Option<QueueLeader> {
+        place.map(|place| QueueLeader::new(self, &request.resource, place))
     }
 
     /// One who asked beside the line, and goes on, stands in it where it came, or asks for all who stand there: then it is
@@ -151,7 +151,7 @@ impl Engine {
             // Asked under the lock: whoever closes, or leaves, looks through the line afterwards.
             if place.is_some() || self.is_closed() || request.is_given_up() {
                 drop(client);
-                request.head = self.head(&request, place);
+                request.leader = self.leader(&request, place);
                 return Some(request);
             }
             let Some(place) = request.reserved.take() else { return Some(request) };
@@ -163,25 +163,25 @@ impl Engine {
         };
         // Without the lock, as above.
         self.wake(wakeup);
-        // The head may have gone in between, and have found nobody.
-        self.next_head(&slot);
+        // The leader may have gone in between, and have found nobody.
+        self.next_leader(&slot);
         None
     }
 
     /// Starts who is next to ask the nodes for this resource, if anybody is.
-    pub(in crate::engine) fn next_head(self: &Arc<Self>, slot: &Arc<ResourceSlot>) {
+    pub(in crate::engine) fn next_leader(self: &Arc<Self>, slot: &Arc<ResourceSlot>) {
         let mut starting = Starting { engine: self, slot, ended: true };
         loop {
             let next = self.client.lock().next_leader(slot.queue(), starting.ended);
             starting.ended = next.is_none();
             let Some((place, mut request, first)) = next else { return };
-            request.head = Some(Head::new(self, slot, place));
+            request.leader = Some(QueueLeader::new(self, slot, place));
             shielded(|| request.begin(self, first));
         }
     }
 }
 
-/// Somebody starts heads. When that comes to a bad end, the next one goes on with it.
+/// Somebody starts leaders. When that comes to a bad end, the next one goes on with it.
 struct Starting<'a> {
     engine: &'a Engine,
     slot: &'a ResourceSlot,
