@@ -111,7 +111,7 @@ pub use holder::{Finding, KeyHolder, Sighting};
 pub use leases::{Begun, Due, EndedLease, Leases, NextLease, Situation};
 pub use lifecycle::{ExtendOutcome, LeaseAction, Lifecycle, RenewalPolicy};
 pub use line::{
-    ClientId, Entered, InvalidClientId, LineHint, LineNews, NodeLine, ReadAccess, Stand, Ticket,
+    ClientId, Entered, InvalidClientId, LineHint, LineNews, ReadAccess, Stand, Ticket, WaitList,
 };
 pub use loss::LossReason;
 pub use members::Members;

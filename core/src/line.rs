@@ -3,11 +3,15 @@
 //! It is advice. A node lets the first in the line in where the key is free, and so decides in which order clients are
 //! served; whether a lease is granted, and up to when it holds, is decided as if there were no line.
 
-mod book;
+mod entered;
+mod news;
+mod wait_list;
 
 use core::{fmt, str::FromStr};
 
-pub use book::{Entered, LineNews, NodeLine, ReadAccess};
+pub use entered::{Entered, ReadAccess};
+pub use news::LineNews;
+pub use wait_list::WaitList;
 
 /// One client in the line on the nodes: a process with its connections to all of them. It is drawn at random, and
 /// written as 16 lower-case hexadecimal digits.

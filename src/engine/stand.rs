@@ -22,7 +22,7 @@ use crate::{
     runtime::Runtime,
 };
 
-/// For how long a line lives on a node at the least: `node/redis/scripts/line.lua` and `protocol/line/book.rs` say so.
+/// For how long a line lives on a node at the least: `node/redis/scripts/line.lua` and `protocol/line/wait_list.rs` say so.
 const LINE_LIFE: Duration = Duration::from_secs(4);
 
 /// The place of one process in the lines for one resource.

@@ -1,7 +1,7 @@
 //! The lines of a node: who is let in, who waits, and who is woken when a key is given back.
 //!
 //! It decides in whose line an acquire stands, of several resources and of a slot too. What one line decides is
-//! [`NodeLine`]'s.
+//! [`WaitList`]'s.
 
 use alloc::{collections::BTreeMap, vec::Vec};
 use core::slice;
@@ -9,7 +9,7 @@ use core::slice;
 use super::{NodeRefusal, NodeStore, Telling, Wanted, votes::which};
 use crate::{
     command::{Command, Denial, Reply},
-    line::{LineNews, NodeLine, Stand},
+    line::{LineNews, Stand, WaitList},
     resource::Resource,
     slots::Slots,
     target::Target,
@@ -23,7 +23,7 @@ impl NodeStore {
         resource: &Resource,
         now: Timestamp,
         news: &mut Telling<'_>,
-        look: impl FnOnce(&mut NodeLine, &mut LineNews<'_>) -> T,
+        look: impl FnOnce(&mut WaitList, &mut LineNews<'_>) -> T,
     ) -> T {
         let mut line = self.lines.remove(resource).unwrap_or_default();
         let Self { keys, stuck, .. } = self;
@@ -40,12 +40,12 @@ impl NodeStore {
     }
 
     /// The lines in which anybody may stand. A change made here is one of another program.
-    pub const fn lines(&mut self) -> &mut BTreeMap<Resource, NodeLine> {
+    pub const fn lines(&mut self) -> &mut BTreeMap<Resource, WaitList> {
         &mut self.lines
     }
 
     /// The line of a resource, where anybody stands in it.
-    pub fn line(&self, resource: &Resource) -> Option<&NodeLine> {
+    pub fn line(&self, resource: &Resource) -> Option<&WaitList> {
         self.lines.get(resource)
     }
 

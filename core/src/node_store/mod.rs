@@ -23,7 +23,7 @@ use super::{
     command::{Command, Denial, Granted, Mark, Reply},
     fencing::FencingToken,
     holder::{KeyHolder, Sighting},
-    line::{ClientId, NodeLine},
+    line::{ClientId, WaitList},
     note::Note,
     owner::Owner,
     resource::Resource,
@@ -72,7 +72,7 @@ pub struct NodeStore {
     /// stays.
     fences: BTreeMap<Vec<u8>, Counter>,
     /// Who waits. Where a resource is not there, nobody does.
-    lines: BTreeMap<Resource, NodeLine>,
+    lines: BTreeMap<Resource, WaitList>,
     /// Which of their places cannot go on because of something else.
     stuck: Stuck,
     floor: u64,

@@ -3,7 +3,7 @@
 //!
 //! Goal: whatever the lines on the nodes say, there is one valid holder at most, and its token is larger than those
 //! before (safety); everybody who waits gets the resource, and a failure costs what was promised (liveness); nobody is
-//! overtaken by one who came later, but after a failure (order). Method: `Round`, `Acquisition`, `Waiter` and `NodeLine`
+//! overtaken by one who came later, but after a failure (order). Method: `Round`, `Acquisition`, `Waiter` and `WaitList`
 //! of production as events come, one seed for each run. Faults that are planted must be found by the same checks. What is
 //! measured is printed beside `figures::MODEL`, the same line written down a second time in another language.
 #![allow(

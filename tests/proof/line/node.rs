@@ -5,8 +5,8 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use quorlock_core::{
-    ClientId, Command, Denial, LineHint, NodeKey, NodeLine, NodeNews, NodeStore, Reply, Resource,
-    Stand, Timestamp,
+    ClientId, Command, Denial, LineHint, NodeKey, NodeNews, NodeStore, Reply, Resource, Stand,
+    Timestamp, WaitList,
 };
 use rand::{Rng, rngs::StdRng, seq::IteratorRandom};
 
@@ -58,7 +58,7 @@ impl Node {
         self.store.lines().clear();
     }
 
-    fn line(&self) -> Option<&NodeLine> {
+    fn line(&self) -> Option<&WaitList> {
         self.store.line(&Resource::new("r").unwrap())
     }
 

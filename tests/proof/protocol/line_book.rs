@@ -3,7 +3,7 @@
 //! Goal: what the scripts of a Redis node do, step by step, where no server is needed. Method: acquires and releases in,
 //! who is first and who is told out. `src/node/alike_test` compares nodes in memory with real servers.
 
-use quorlock_core::{ClientId, LineHint, LineNews, NodeLine, ReadAccess, Stand, Ticket};
+use quorlock_core::{ClientId, LineHint, LineNews, ReadAccess, Stand, Ticket, WaitList};
 
 mod readers;
 mod stuck;
@@ -27,7 +27,7 @@ const fn stand_by(head: ClientId) -> LineHint {
 /// A line, and the key beside it.
 #[derive(Default)]
 struct Node {
-    line: NodeLine,
+    line: WaitList,
     is_held: bool,
     /// Those who are not connected.
     gone: Vec<ClientId>,
@@ -318,7 +318,7 @@ fn who_names_itself_drops_the_other_place_that_it_has_and_never_this_one() {
 /// On a server the line goes with the last one in it, and its end with the line.
 #[test]
 fn a_line_that_is_empty_for_a_moment_begins_anew() {
-    let (mut line, mut news) = (NodeLine::default(), LineNews::new(&|_| true));
+    let (mut line, mut news) = (WaitList::default(), LineNews::new(&|_| true));
     let mut grant = |number: u8, ttl: Duration, now: u64| {
         // Nobody releases it: a key may be gone.
         let entered = line.enter(Some(Stand::named(client(number))), true, at(now), &mut news);

@@ -1,7 +1,7 @@
 //! Whatever nodes answer and tell, at whatever time: one who waits panics at nothing, asks again within a poll, and does
 //! not ask all the time.
 
-use quorlock_core::{ClientId, LineAnswer, LineHint, LineNews, NodeLine, Stand, Ticket, Waiter};
+use quorlock_core::{ClientId, LineAnswer, LineHint, LineNews, Stand, Ticket, WaitList, Waiter};
 use rand::{Rng, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 
 use super::*;
@@ -140,7 +140,7 @@ fn keys_that_end_at_once_and_do_not_are_not_asked_for_all_the_time() {
 fn a_line_takes_odd_tickets_and_times() {
     for seed in 0..3_000 {
         let mut rng = StdRng::seed_from_u64(seed);
-        let mut line = NodeLine::default();
+        let mut line = WaitList::default();
         let mut now = Timestamp::from_origin(
             *[Duration::ZERO, Duration::MAX - Duration::from_secs(3)].choose(&mut rng).unwrap(),
         );

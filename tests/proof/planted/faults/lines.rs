@@ -17,7 +17,7 @@ pub(super) const FAULTS: &[Fault] = &[
         number: 45,
         name: "a free key is for whoever asks first, whoever stands in line",
         edits: &[
-            edit("line/book.rs", "let first = match before(self).filter(|_| is_free) {", "let first = match before(self).filter(|_| is_free && !$is) {"),
+            edit("line/wait_list.rs", "let first = match before(self).filter(|_| is_free) {", "let first = match before(self).filter(|_| is_free && !$is) {"),
         ],
         configuration: "lines",
         property: "where nothing goes wrong, nobody overtakes",
@@ -26,7 +26,7 @@ pub(super) const FAULTS: &[Fault] = &[
         number: 46,
         name: "who is granted the resource stays in the line",
         edits: &[
-            edit("line/book.rs", "self.remove(Waiting::to(reads, client));", "{ let _ = (reads, client); }"),
+            edit("line/wait_list.rs", "self.remove(Waiting::to(reads, client));", "{ let _ = (reads, client); }"),
         ],
         configuration: "lines",
         property: "who waits no more",
@@ -35,7 +35,7 @@ pub(super) const FAULTS: &[Fault] = &[
         number: 47,
         name: "who waits no more stays in the line",
         edits: &[
-            edit("line/book.rs", "self.scores.get(&place) == Some(&score(ticket))", "false"),
+            edit("line/wait_list.rs", "self.scores.get(&place) == Some(&score(ticket))", "false"),
         ],
         configuration: "lines_hang",
         property: "who waits no more",

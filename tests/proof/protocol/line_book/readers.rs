@@ -9,7 +9,7 @@ use super::*;
 impl Node {
     fn told_by(
         &mut self,
-        what: impl FnOnce(&mut NodeLine, &mut LineNews<'_>),
+        what: impl FnOnce(&mut WaitList, &mut LineNews<'_>),
     ) -> Vec<(ClientId, LineHint)> {
         let gone = self.gone.clone();
         let hears = |client| !gone.contains(&client);

@@ -8,7 +8,7 @@ use super::*;
 /// Who is first for one who comes where 1, 2 and 3 wait, the key is free, and some of the three are stuck.
 fn first_beside(
     stuck: &[u8],
-    asks: impl Fn(&mut NodeLine, &mut LineNews<'_>) -> Option<ClientId>,
+    asks: impl Fn(&mut WaitList, &mut LineNews<'_>) -> Option<ClientId>,
 ) -> Option<ClientId> {
     let mut node = held_before(3);
     node.release(1);
@@ -73,7 +73,7 @@ fn a_line_of_more_than_ten_thousand_is_none_of_ours() {
 
 #[test]
 fn who_is_kept_out_by_another_line_has_its_place_in_its_own() {
-    let mut line = NodeLine::default();
+    let mut line = WaitList::default();
     let mut news = LineNews::new(&|_| true);
     let entered = line.enter(waits(2, 2), true, at(0), &mut news);
     assert_eq!((entered.first, entered.or_behind(None)), (None, entered));

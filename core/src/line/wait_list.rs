@@ -11,7 +11,11 @@ use alloc::{
 };
 use core::time::Duration;
 
-use super::{ClientId, LineHint, Stand, Ticket};
+use super::{
+    ClientId, LineHint, Stand, Ticket,
+    entered::{Asks, Entered, ReadAccess},
+    news::{IsStuck, LineNews},
+};
 use crate::time::Timestamp;
 
 /// For how long a line is kept after the last one has stood in it, or a little less: its end is not moved for each one
@@ -30,56 +34,12 @@ const FEW: usize = 16;
 /// With more than these it is left alone until they are gone.
 const MOST: usize = 10_000;
 
-/// Whether the place that a client has with a ticket is stuck: it cannot go on, because of a key that the line is not about.
-type IsStuck<'a> = &'a dyn Fn(ClientId, Ticket) -> bool;
-
-/// Whom a node can tell, what it knows of their other places, and what it has to tell them once it has let go of its own
-/// locks.
-pub struct LineNews<'a> {
-    hears: &'a dyn Fn(ClientId) -> bool,
-    is_stuck: Option<IsStuck<'a>>,
-    told: Vec<(ClientId, LineHint)>,
-}
-
-impl<'a> LineNews<'a> {
-    /// Nothing so far. `hears` says whether a client is connected: one that is not is forgotten.
-    pub const fn new(hears: &'a dyn Fn(ClientId) -> bool) -> Self {
-        Self { hears, is_stuck: None, told: Vec::new() }
-    }
-
-    /// The same where a place may be stuck: the place of a set whose other keys are held, or of a semaphore all of whose
-    /// slots are taken. It keeps nobody out who asks once.
-    #[must_use]
-    pub fn knowing(self, is_stuck: IsStuck<'a>) -> Self {
-        Self { is_stuck: Some(is_stuck), ..self }
-    }
-
-    /// What is to be told to whom, in this order.
-    pub fn into_told(self) -> Vec<(ClientId, LineHint)> {
-        self.told
-    }
-
-    fn tell(&mut self, client: ClientId, hint: LineHint) -> bool {
-        let hears = (self.hears)(client);
-        if hears {
-            self.told.push((client, hint));
-        }
-        hears
-    }
-}
-
-impl core::fmt::Debug for LineNews<'_> {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("LineNews").field("told", &self.told).finish_non_exhaustive()
-    }
-}
-
 /// The line of one resource on one node. One that is empty is as good as none.
 ///
-/// An acquire [`enter`](NodeLine::enter)s it, and is then [`grant`](NodeLine::grant)ed or [`den`](NodeLine::deny)ied. A
-/// release of a key that was there is told by [`release`](NodeLine::release).
+/// An acquire [`enter`](WaitList::enter)s it, and is then [`grant`](WaitList::grant)ed or [`den`](WaitList::deny)ied. A
+/// release of a key that was there is told by [`release`](WaitList::release).
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
-pub struct NodeLine {
+pub struct WaitList {
     /// Those who wait.
     scores: BTreeMap<Waiting, i64>,
     order: BTreeSet<(i64, Waiting)>,
@@ -101,44 +61,7 @@ impl Waiting {
     }
 }
 
-/// How a reader finds the key.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum ReadAccess {
-    /// There is none.
-    Free,
-    /// Other readers have it.
-    Shared,
-    /// Somebody else has it.
-    Held,
-}
-
-/// An acquire in the line.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Entered {
-    /// The key is free, and this one is let in before the client that asks; or readers have it, and this writer is let in
-    /// before another one that asks.
-    pub first: Option<ClientId>,
-    /// Where there is a line for it: who asks, and whether it stands there since now.
-    asks: Option<Asks>,
-}
-
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-struct Asks {
-    stand: Option<Stand>,
-    /// Whether it has come to stand there, or stood there before; nothing while it is the first anyhow.
-    is_new: Option<bool>,
-    reads: bool,
-}
-
-impl Entered {
-    /// The same, where nobody in the line is before it, and this one in another line is.
-    #[must_use]
-    pub fn or_behind(self, other: Option<ClientId>) -> Self {
-        Self { first: self.first.or(other), ..self }
-    }
-}
-
-impl NodeLine {
+impl WaitList {
     /// An acquire comes. Who waits behind others takes its place.
     ///
     /// Where the key is free, the first is on its way: whoever has released it has woken that one. So one who comes anew
