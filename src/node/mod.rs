@@ -15,6 +15,7 @@ mod haste;
 mod memory;
 #[cfg(feature = "redis")]
 pub(crate) mod redis;
+mod refusal;
 mod spec;
 mod status;
 
@@ -26,8 +27,9 @@ use std::{fmt, future::Future, pin::Pin, sync::Arc};
 pub use self::facts::{ClockSample, MarkerFacts, Scan, ScanPage, ServerFacts};
 pub use self::{
     context::{Claim, NodeContext},
-    error::{NodeError, Refusal},
+    error::NodeError,
     memory::MemoryNode,
+    refusal::Refusal,
     spec::NodeSpec,
     status::{ClockOffset, LineState, NodeState, NodeStatus},
 };

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::error::Refusal;
+use super::refusal::Refusal;
 
 /// Whether a node can be asked.
 #[derive(Clone, Debug, Eq, PartialEq)]
