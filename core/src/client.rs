@@ -3,7 +3,8 @@
 //! It composes the machines of a grant ([`Leases`], [`Footprint`]), of a queue ([`Queue`]) and of time ([`TimerQueue`]): each
 //! input changes all that it concerns in one step, and what follows comes out as a value. It sends nothing and wakes nobody;
 //! a driver carries that out, behind the one lock that it has around this. What a grant, a request or the outcome of a round
-//! is beside what decides on it, the driver says (`G`, `W`, `M`); all of these come back out, and none is dropped in here.
+//! is beside what decides on it, the driver says (`G`, `W`, `M`). Each grant and each request comes back out: none is dropped
+//! in here, as that may be code of a user.
 //!
 //! ```text
 //!  request --> join --+--> asks the nodes --> handle_won ---+--> begin --> schedule --> handle_timeout --> renewals, losses
@@ -22,8 +23,7 @@
 //! - **K4** A grant is handed on to the first in its queue that is in time, or to nobody.
 //! - **K5** While a grant is handed on, kept or taken, there is no step in which its queue says that nobody has it.
 //!
-//! They are tested, each by name, in `tests/proof/protocol/client.rs`, beside random schedules; and the tenures of the model run
-//! this.
+//! They are tested, each by name, in `tests/proof/protocol/client.rs`; and the model runs this whole, in `handles` and `tenures`.
 
 mod grants;
 mod leader;
@@ -34,7 +34,7 @@ use alloc::{boxed::Box, vec::Vec};
 use core::time::Duration;
 
 pub use self::{
-    grants::{DueNow, End, NewGrant},
+    grants::{DueNow, End, Ended, NewGrant},
     leader::Pause,
     passing::{HandOn, Passed},
     queues::{Came, Late, Left},
@@ -79,9 +79,9 @@ pub trait Asks<M> {
 /// Everything that is decided of them.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Client<G, W, M> {
-    grants: Slab<Grant<G>>,
+    grants: Slab<Box<Grant<G>>>,
     footprints: Slab<Footprint>,
-    queues: Slab<Waiting<W, M>>,
+    queues: Slab<Box<Waiting<W, M>>>,
     timers: TimerQueue<Timed>,
     /// How many grants count as held.
     held: usize,
@@ -96,7 +96,8 @@ struct Grant<G> {
     footprint: FootprintId,
     /// Under which place of which queue it was won.
     station: Option<(QueueId, Place)>,
-    scheduled: Option<Timestamp>,
+    /// When it is looked at, and how much before that it may be taken along.
+    scheduled: Option<(Timestamp, Duration)>,
     /// It counts as held.
     counts: bool,
     data: G,

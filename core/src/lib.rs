@@ -95,8 +95,8 @@ pub use admission::{
     Join, Marker, NodeClock, Sight, Standing, Visit, VisitStep, VoteBlock,
 };
 pub use client::{
-    Asks, Came, Client, DueNow, End, FootprintId, GrantId, HandOn, Late, Left, NewGrant, Passed,
-    Pause, QueueId,
+    Asks, Came, Client, DueNow, End, Ended, FootprintId, GrantId, HandOn, Late, Left, NewGrant,
+    Passed, Pause, QueueId,
 };
 pub use command::{Cause, Command, Denial, Failure, Granted, Mark, NodeId, Reply};
 pub use concurrency::{Concurrency, Load, Turn};

@@ -1,6 +1,7 @@
 //! Values that are found again by a key, which nobody else gets.
 //!
-//! It decides where a value stands. A key whose value has been taken out must never find another one.
+//! It decides where a value stands. A key whose value has been taken out must never find another one. The places of a burst
+//! stay for as long as any of them is taken: what is large is to stand in a box.
 
 use alloc::vec::Vec;
 

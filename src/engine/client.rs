@@ -13,10 +13,13 @@ use crate::{
     error::Reports,
     lock::Lock,
     node::Hurries,
-    protocol::{self, Note, Owner},
+    protocol::{self, Note, Owner, Timestamp},
     runtime::Process,
     telemetry::Caller,
 };
+
+/// So often somebody looks at a clock anew since another one had the lock.
+const LOOKS: usize = 16;
 
 /// What is decided of the grants and requests of this process.
 pub(super) type Client = protocol::Client<Kept, Request, Arc<Met>>;
@@ -60,6 +63,26 @@ impl SharedClient {
     /// thread of the parent's.
     pub(super) fn lock_here(&self) -> Option<MutexGuard<'_, Client>> {
         self.client.lock_if(|| self.process.is_here())
+    }
+
+    /// The same with what a clock shows right before: not before a wait for somebody who has the lock, which may take longer
+    /// than what is left of a lease.
+    pub(super) fn lock_here_at(
+        &self,
+        clock: impl Fn() -> Timestamp,
+    ) -> Option<(MutexGuard<'_, Client>, Timestamp)> {
+        for _ in 0..LOOKS {
+            let now = clock();
+            if let Some(client) = self.client.try_lock() {
+                return Some((client, now));
+            }
+            if !self.process.is_here() {
+                return None;
+            }
+            drop(self.client.lock());
+        }
+        let now = clock();
+        Some((self.client.lock(), now))
     }
 }
 

@@ -37,15 +37,6 @@ impl SharedFootprint {
         self.with(|footprint| footprint.is_clear(node)).unwrap_or_default()
     }
 
-    /// Gives the lease back, and says where to release.
-    pub(super) fn give_back(&self) -> Vec<ReleaseOrder> {
-        let orders = self.with(|footprint| {
-            footprint.handle_given_back();
-            orders(footprint)
-        });
-        orders.unwrap_or_default()
-    }
-
     /// Where to release now.
     pub(super) fn orders(&self) -> Vec<ReleaseOrder> {
         self.with(orders).unwrap_or_default()
@@ -114,7 +105,11 @@ mod tests {
             for (index, footprint) in all.iter().enumerate() {
                 at.store(index, Ordering::Release);
                 std::hint::spin_loop();
-                stolen.fetch_add(NODES - footprint.give_back().len(), Ordering::Relaxed);
+                let mine = footprint.with(|footprint| {
+                    footprint.handle_given_back();
+                    orders(footprint).len()
+                });
+                stolen.fetch_add(NODES - mine.unwrap(), Ordering::Relaxed);
             }
             done.store(true, Ordering::Release);
         });

@@ -37,14 +37,13 @@ impl Engine {
     /// to be released later, whether or not anybody listens.
     pub(super) fn release(
         self: &Arc<Self>,
-        released: Released,
+        (released, orders): (Released, Vec<ReleaseOrder>),
         slot: Arc<ResourceSlot>,
         token: Option<FencingToken>,
         caller: Caller,
         report: Option<Arc<Outcomes>>,
     ) -> oneshot::Receiver<Result<(), ReleaseError>> {
         let (answer, receiver) = oneshot::channel();
-        let orders = released.footprint.give_back();
         // It counts as under way while it waits for its turn, too.
         let (started, counted) = (self.now(), self.count());
         let answer = Some(answer);

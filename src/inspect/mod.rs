@@ -15,6 +15,7 @@ mod forced;
 mod longest;
 mod node;
 mod offset;
+mod pace;
 mod refusal;
 mod resources;
 

@@ -2,12 +2,13 @@
 //!
 //! It decides nothing of a lease that `Leases` does not; it must never leave a grant without the timer that it wants.
 
-use alloc::vec::Vec;
+use alloc::{boxed::Box, vec::Vec};
+use core::{iter, mem};
 
 use super::{Client, FootprintId, Grant, GrantId, QueueId, Timed};
 use crate::{
     command::NodeId,
-    footprint::Footprint,
+    footprint::{Footprint, ReleaseOrder},
     leases::{EndedLease, Leases},
     lifecycle::{ExtendOutcome, LeaseAction},
     loss::LossReason,
@@ -32,10 +33,23 @@ pub struct NewGrant<G> {
 /// How a grant ends.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum End {
-    /// The lease with this number is given back, or is over for this reason without a release.
-    Held(u64, Option<LossReason>),
+    /// The lease with this number is given back.
+    GivenBack(u64),
+    /// It is over for this reason, without a release: its keys are left to expire.
+    Over(u64, LossReason),
+    /// It was lost, and its keys are left for the lock-delay.
+    Left(u64),
     /// It is kept as nobody's no longer.
     Kept,
+}
+
+/// A grant that has ended.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct Ended {
+    /// Its last lease.
+    pub lease: EndedLease,
+    /// Where to release.
+    pub orders: Vec<ReleaseOrder>,
 }
 
 /// What has to be done for all whose time has come.
@@ -71,13 +85,16 @@ impl<G, W, M> Client<G, W, M> {
     pub fn begin(&mut self, begun: NewGrant<G>) -> GrantId {
         let NewGrant { leases, footprint, station, data } = begun;
         let (scheduled, counts) = (None, false);
-        GrantId(self.grants.insert(Grant { leases, footprint, station, scheduled, counts, data }))
+        let grant = Grant { leases, footprint, station, scheduled, counts, data };
+        GrantId(self.grants.insert(Box::new(grant)))
     }
 
-    /// Nobody has to do with it any more.
+    /// Nobody has to do with it any more. Where nobody has said before that it is over, its queue is held by nobody from now
+    /// on.
     pub fn forget(&mut self, id: GrantId) -> Option<G> {
+        self.handle_grant_over(id);
         let grant = self.grants.remove(id.0)?;
-        if let Some(at) = grant.scheduled {
+        if let Some((at, _)) = grant.scheduled {
             self.timers.cancel(at, Timed::Grant(id));
         }
         self.held = self.held.saturating_sub(usize::from(grant.counts));
@@ -142,25 +159,29 @@ impl<G, W, M> Client<G, W, M> {
     /// Puts it among the timers by when it wants to be looked at, if it is not there for that time already.
     pub fn schedule(&mut self, id: GrantId) -> Wakeup {
         let Some(grant) = self.grants.get_mut(id.0) else { return Wakeup::Silent };
-        let next = grant.leases.poll_timeout();
+        let slack = grant.leases.lifecycle().slack();
+        let next = grant.leases.poll_timeout().map(|at| (at, slack));
         // Also where both are none, as after a release.
         if grant.scheduled == next {
             return Wakeup::Silent;
         }
-        let old = grant.scheduled.take();
-        let Some(at) = next else {
-            old.into_iter().for_each(|old| self.timers.cancel(old, Timed::Grant(id)));
-            return Wakeup::Silent;
-        };
-        let slack = grant.leases.lifecycle().slack();
-        grant.scheduled = Some(at);
-        self.timers.schedule(old, at, slack, Timed::Grant(id))
+        let old = mem::replace(&mut grant.scheduled, next).map(|(at, _)| at);
+        match next {
+            Some((at, slack)) => self.timers.schedule(old, at, slack, Timed::Grant(id)),
+            None => {
+                old.into_iter().for_each(|at| self.timers.cancel(at, Timed::Grant(id)));
+                Wakeup::Silent
+            }
+        }
     }
 
-    /// Whether all grants are among the timers that want to be, for no later than they want (K1).
+    /// Whether all grants are among the timers that want to be: for no later than they want, and not to be taken along
+    /// before they may be (K1).
     pub fn are_scheduled(&self) -> bool {
         let is_scheduled = |grant: &Grant<G>| match (grant.leases.poll_timeout(), grant.scheduled) {
-            (Some(next), Some(at)) => at <= next,
+            (Some(next), Some((at, slack))) => {
+                at < next || at == next && slack <= grant.leases.lifecycle().slack()
+            }
             (next, _) => next.is_none(),
         };
         self.grants.iter().all(|(_, grant)| is_scheduled(grant))
@@ -170,7 +191,7 @@ impl<G, W, M> Client<G, W, M> {
     pub(super) fn schedule_unless_early(&mut self, id: GrantId) -> Wakeup {
         let is_early = self.grants.get(id.0).is_some_and(|grant| {
             let next = grant.leases.poll_timeout();
-            next.is_none_or(|next| grant.scheduled.is_some_and(|at| at <= next))
+            next.is_none_or(|next| grant.scheduled.is_some_and(|(at, _)| at <= next))
         });
         if is_early { Wakeup::Silent } else { self.schedule(id) }
     }
@@ -235,14 +256,16 @@ impl<G, W, M> Client<G, W, M> {
         station.is_some_and(waiting)
     }
 
-    /// Ends it, once: it is in no list any more.
-    pub fn end(&mut self, id: GrantId, end: End) -> Option<EndedLease> {
-        let ended = self.change(id, |leases| match end {
-            End::Held(number, reason) => leases.end(number, reason),
+    /// Ends it, once: it is in no list any more. What is to be released is ordered in the same step, so that nobody else who
+    /// asks its footprint for orders gets one of these.
+    pub fn end(&mut self, id: GrantId, end: End) -> Option<Ended> {
+        let lease = self.change(id, |leases| match end {
+            End::GivenBack(number) | End::Left(number) => leases.end(number, None),
+            End::Over(number, reason) => leases.end(number, Some(reason)),
             End::Kept => leases.end_kept(),
         })??;
         let grant = self.grants.get_mut(id.0)?;
-        if let Some(at) = grant.scheduled.take() {
+        if let Some((at, _)) = grant.scheduled.take() {
             self.timers.cancel(at, Timed::Grant(id));
         }
         self.held = self.held.saturating_sub(usize::from(grant.counts));
@@ -254,6 +277,13 @@ impl<G, W, M> Client<G, W, M> {
             // What is kept there is what lingers now, and not what another holder has kept since.
             waiting.kept.take_if(|kept| *kept == id);
         }
-        Some(ended)
+        let mut orders = Vec::new();
+        if matches!(end, End::GivenBack(_) | End::Kept)
+            && let Some(footprint) = self.footprints.get_mut(grant.footprint.0)
+        {
+            footprint.handle_given_back();
+            orders.extend(iter::from_fn(|| footprint.poll_release()));
+        }
+        Some(Ended { lease, orders })
     }
 }

@@ -60,7 +60,7 @@ pub enum Late<W, S> {
 impl<G, W: Asks<M>, M: Clone> Client<G, W, M> {
     /// A resource is wanted or held here.
     pub fn open_queue(&mut self) -> QueueId {
-        QueueId(self.queues.insert(Waiting::default()))
+        QueueId(self.queues.insert(Box::new(Waiting::default())))
     }
 
     /// Nobody has to do with it any more. Whoever stood there is returned.
@@ -149,7 +149,11 @@ impl<G, W: Asks<M>, M: Clone> Client<G, W, M> {
         let (holder, waits_for_turn) = (waiting.holder(), waiting.turn.is_some());
         let here = waiting.ahead(place).unwrap_or_default();
         let Some(waiter) = waiting.queue.get_mut(place) else { return Late::Nothing };
-        waiter.timer = None;
+        // One that stands under another place by now is looked at under that.
+        let Some((at, _)) = waiter.timer.take_if(|(_, under)| *under == place) else {
+            return Late::Nothing;
+        };
+        self.timers.cancel(at, Timed::Waiter(id, place));
         if waiter.request.turn_deadline().is_some_and(|deadline| deadline <= now) {
             let acquisition = waiter.request.acquisition();
             let told = if waits_for_turn {
@@ -191,7 +195,7 @@ impl<G, W: Asks<M>, M: Clone> Client<G, W, M> {
     /// Takes out all who wait in any queue.
     pub fn take_all_waiting(&mut self) -> Vec<W> {
         let Self { queues, timers, .. } = self;
-        let of_one = |(key, waiting): (_, &mut Waiting<W, M>)| {
+        let of_one = |(key, waiting): (_, &mut Box<Waiting<W, M>>)| {
             gone(timers, QueueId(key), waiting.queue.take_all())
         };
         queues.iter_mut().flat_map(of_one).collect()

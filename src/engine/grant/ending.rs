@@ -10,7 +10,7 @@ use super::{Grant, ReleaseAnswer};
 use crate::{
     engine::{Engine, footprint::Released, held::Outcomes},
     error::ReleaseError,
-    protocol::{End, EndedLease, FencingToken, Leases, LossReason, Timestamp},
+    protocol::{self, End, EndedLease, FencingToken, Leases, LossReason, ReleaseOrder, Timestamp},
     shield::shielded,
     telemetry::{self, Caller, metrics},
 };
@@ -22,6 +22,7 @@ const MOMENT: Duration = Duration::from_millis(3);
 /// What is left to do for a grant that has ended.
 pub(super) struct Ended {
     pub(super) released: Released,
+    pub(super) orders: Vec<ReleaseOrder>,
     pub(super) token: Option<FencingToken>,
     pub(super) caller: Caller,
     pub(super) report: Option<Arc<Outcomes>>,
@@ -47,7 +48,9 @@ impl Drop for Ending<'_> {
     fn drop(&mut self) {
         let Self { grant, step } = self;
         let is_over = match *step {
-            Step::Offered(number) => grant.end(number, Some(LossReason::LeftToExpire)).is_ok(),
+            Step::Offered(number) => {
+                grant.end_as(End::Over(number, LossReason::LeftToExpire)).is_some()
+            }
             Step::Ended => true,
             Step::Done => false,
         };
@@ -78,10 +81,13 @@ impl Grant {
         // From before it is out of the list: a shutdown that waits for both finds one of them.
         let _counted = engine.count();
         ending.step = Step::Done;
-        let Ended { released, token, caller, report } = self.end(number, None)?;
+        // Nobody but a shutdown releases what somebody else holds.
+        let ended = self.end_as(End::GivenBack(number)).ok_or(ReleaseError::ShutDown)?;
+        let Ended { released, orders, token, caller, report } = ended;
         ending.step = Step::Ended;
         let is_freed = released.keep(engine).is_none();
-        let answer = engine.release(released, Arc::clone(&self.resource), token, caller, report);
+        let answer =
+            engine.release((released, orders), Arc::clone(&self.resource), token, caller, report);
         if is_freed {
             self.resource.handle_given_back();
         }
@@ -109,7 +115,7 @@ impl Grant {
         }
         // Its end wakes a shutdown that waits until none is held.
         let _counted = engine.count();
-        if self.end(number, Some(LossReason::LeftToExpire)).is_ok() {
+        if self.end_as(End::Over(number, LossReason::LeftToExpire)).is_some() {
             self.make_room();
             self.changed.notify_waiters();
         }
@@ -131,7 +137,7 @@ impl Grant {
         if is_left {
             // Its end wakes a shutdown that waits until none is held.
             let _counted = engine.count();
-            if let Ok(Ended { token, caller, report, .. }) = self.end(number, None) {
+            if let Some(Ended { token, caller, report, .. }) = self.end_as(End::Left(number)) {
                 report.iter().for_each(|report| report.note_left());
                 metrics::released("left");
                 telemetry::left(self.held(&caller, token), self.lock_delay);
@@ -178,25 +184,16 @@ impl Grant {
     }
 
     /// Takes it out of all lists, once. What is returned says what is to be released.
-    pub(super) fn end(
-        &self,
-        number: u64,
-        reason: Option<LossReason>,
-    ) -> Result<Ended, ReleaseError> {
-        // Nobody but a shutdown releases what somebody else holds.
-        self.end_as(End::Held(number, reason)).ok_or(ReleaseError::ShutDown)
-    }
-
-    /// The same in whatever way.
     pub(super) fn end_as(&self, end: End) -> Option<Ended> {
         let (was_held, hurries, kept, ended) = {
             let mut client = self.client();
-            let EndedLease { token, hold, was_held } = client.end(self.id, end)?;
+            let protocol::Ended { lease, orders } = client.end(self.id, end)?;
+            let EndedLease { token, hold, was_held } = lease;
             let released = self.released(client.leases(self.id)?.key_life(), hold);
             let of_it = client.data_mut(self.id)?;
             let (caller, report) = (of_it.caller.clone(), of_it.report.clone());
             let (hurries, kept) = (of_it.hurries.take(), of_it.kept.take());
-            (was_held, hurries, kept, Ended { released, token, caller, report })
+            (was_held, hurries, kept, Ended { released, orders, token, caller, report })
         };
         // One that was lost was counted when that was told.
         if was_held {

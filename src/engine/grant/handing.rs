@@ -1,10 +1,9 @@
 //! A grant handed on: the next tenure begins where the one before ends, on the thread that releases.
 //!
-//! It carries out what `protocol::Leases` and `protocol::Queue` decide: who is next, whether the grant will do for it, and
-//! under which token. No command is sent, no timer is moved but where the next one asks for another ttl or renewal, and
-//! nothing is waited for.
+//! It carries out what `protocol::Client` decides: who is next, whether the grant will do for it, and under which token. No
+//! command is sent, no timer is moved but where the next one asks for another ttl or renewal, and nothing is waited for.
 //!
-//! **Who may think that it holds, when.** The tenure changes in one step, under the lock of the grant: before it, only
+//! **Who may think that it holds, when.** The tenure changes in one step, under the lock of the client: before it, only
 //! the number of the holder who releases is the current one, and after it only that of the next. A check, a signal or a
 //! heartbeat of the one before finds its number past, whatever it had read. So no two holders are told at once that the
 //! lease is theirs, and an effect of the holder before that still comes is refused by its older token.
@@ -14,7 +13,7 @@ use std::{mem, sync::Arc, time::Duration};
 use super::{Grant, HeldTenure, Tenure};
 use crate::{
     engine::{Engine, Request},
-    protocol::{Begun, HandOn, Passed, Situation, Timestamp, turn_of},
+    protocol::{Begun, HandOn, Passed, Situation, Timestamp, Wakeup, turn_of},
     telemetry::{self, Caller, Held, metrics},
 };
 
@@ -54,8 +53,8 @@ impl Grant {
         };
         let handed_on = match passed {
             Passed::To(request, begun, wakeup) => {
-                engine.wake(wakeup);
-                self.begin_tenure(engine, request, begun, self.held(&caller, before), now);
+                let before = self.held(&caller, before);
+                self.begin_tenure(engine, request, (begun, wakeup), before, now);
                 true
             }
             Passed::Kept(wakeup) => {
@@ -102,20 +101,23 @@ impl Grant {
         self: &Arc<Self>,
         engine: &Arc<Engine>,
         request: Request,
-        Begun { number, token, .. }: Begun,
+        (Begun { number, token, .. }, wakeup): (Begun, Wakeup),
         before: Held<'_>,
         now: Timestamp,
     ) {
+        // In its hands before the runtime is asked, which may panic: dropping it gives it back. It is no shorter than before:
+        // others are not handed it.
+        let tenure = Tenure::new(Arc::clone(self), number, token, request.asked.ttl);
+        let tenure = HeldTenure::new(tenure, Arc::clone(engine));
+        engine.wake(wakeup);
         metrics::released("handed_on");
         telemetry::handed_on(before);
         // Those who look at the tenure before learn that it is over.
         self.changed.notify_waiters();
-        // It is no shorter than before: others are not handed it.
-        let tenure = Tenure::new(Arc::clone(self), number, token, request.asked.ttl);
         let held = self.held(&request.asked.caller, token);
         let waited = now.saturating_since(request.acquisition.started());
         telemetry::acquired(held, request.acquisition.lost_rounds(), waited);
         // Where its caller has gone meanwhile, the tenure is dropped here, which hands it on again.
-        request.grant(HeldTenure::new(tenure, Arc::clone(engine)));
+        request.grant(tenure);
     }
 }

@@ -1,9 +1,9 @@
 //! A grant that is kept for a while as nobody's lease, so that this process takes it again without a round trip.
 //!
-//! It decides when one is kept: where its last holder asked for that, nobody waits here or is known to wait elsewhere,
-//! and it would do for another lease. Nobody holds it meanwhile, so that there is nothing to lose and nobody to tell. It
+//! It carries out what `protocol::Client` decides: one is kept where its last holder asked for that, nobody waits here or is
+//! known to wait elsewhere, and it would do for another lease. Nobody holds it meanwhile, so that there is nothing to lose and nobody to tell. It
 //! goes back when somebody stands in line on the nodes, when its time is up, before a close or a shutdown returns, and
-//! with the engine. It is taken, kept and given back under its own lock, each once.
+//! with the engine. It is taken, kept and given back in one step each, once.
 
 use std::{mem, sync::Arc};
 
@@ -65,12 +65,12 @@ impl Grant {
             return;
         }
         let _counted = engine.count();
-        let Some(Ended { released, token, caller, report }) = self.end_as(End::Kept) else {
+        let Some(Ended { released, orders, token, caller, report }) = self.end_as(End::Kept) else {
             return;
         };
         let ending = Ending { grant: self, step: Step::Ended };
         let slot = Arc::clone(&self.resource);
-        drop(engine.release(released, slot, token, caller, report));
+        drop(engine.release((released, orders), slot, token, caller, report));
         drop(ending);
     }
 }
@@ -107,6 +107,10 @@ impl Engine {
     /// The engine is gone: what is kept is released once, by a task that nobody waits for.
     pub(in crate::engine) fn abandon_kept(&mut self) {
         if !self.is_served() {
+            // Nobody releases them: they expire. Each keeps the client, and that each of them, until they are dropped.
+            if self.process.is_here() {
+                drop(self.take_all_kept());
+            }
             return;
         }
         // Nothing is held up by a lock that somebody else has: it is had for a moment, and no user's code runs under it.
@@ -117,7 +121,8 @@ impl Engine {
         let nodes: Box<[NodeSlot]> = mem::take(&mut self.nodes);
         let mut calls = Vec::new();
         for grant in kept {
-            for order in grant.footprint.give_back() {
+            let orders = grant.end_as(End::Kept).map(|ended| ended.orders);
+            for order in orders.into_iter().flatten() {
                 if let Some(slot) = nodes.get(order.node.index()) {
                     let (target, owner) = (grant.target().clone(), grant.owner);
                     calls.push(slot.node.call(Command::Release { target, owner, keep: None }));

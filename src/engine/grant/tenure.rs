@@ -29,7 +29,7 @@ impl Grant {
     /// Reads the clock, and declares the lease lost if its time is up: the timer that should have said so may
     /// have been stopped together with this process. Of the tenure with this number, or of the current one.
     pub(super) fn check(&self, number: Option<u64>) -> Result<Duration, LeaseLost> {
-        let Some(now) = self.engine.upgrade().map(|engine| engine.now()) else {
+        let Some(engine) = self.engine.upgrade() else {
             // The lease kept the engine. So it has been dropped, and that has released it, unless it was lost before.
             let client = self.client_here();
             let leases = client.as_ref().and_then(|client| client.leases(self.id));
@@ -37,7 +37,8 @@ impl Grant {
             return Err(self.lost(client.as_deref(), reason));
         };
         let (result, action) = {
-            let Some(mut client) = self.client_here() else { return Err(self.forked()) };
+            let locked = self.client.lock_here_at(|| engine.now());
+            let Some((mut client, now)) = locked else { return Err(self.forked()) };
             let action = client.change(self.id, |leases| leases.handle_check(now)).flatten();
             if action.is_some() && !self.process.is_here() {
                 // There is nobody to be told, and more locks than this one.
@@ -103,7 +104,9 @@ impl Tenure {
     /// Its holder has it. Before, nobody could work under it, so that nobody has to be kept out afterwards.
     pub(crate) fn handle_taken(&self) {
         let Self { grant, number, .. } = self;
-        grant.client().change(grant.id, |leases| leases.handle_taken(*number));
+        if let Some(mut client) = grant.client_here() {
+            client.change(grant.id, |leases| leases.handle_taken(*number));
+        }
     }
 
     /// Work begins that ends when the lease is lost, and then gives it back.

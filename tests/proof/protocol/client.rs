@@ -9,7 +9,8 @@ use quorlock_core::{
     Acquisition, Asks, Backoff, Came, Client, Cohort, Comer, Drift, End, ExtendOutcome,
     FencingToken, Footprint, GiveUp, GrantId, HandOn, Late, LeaseAction, Leases, Lifecycle,
     LossReason, NewGrant, NextLease, NodeId, OthersWait, Passed, Pause, Place, QueueId,
-    RenewalPolicy, Situation, Timestamp, TokenRange, WaitPolicy, WaitSettings, Wakeup, Wanted,
+    RenewalPolicy, Reply, Situation, Timestamp, TokenRange, WaitPolicy, WaitSettings, Wakeup,
+    Wanted,
 };
 
 use super::at;
@@ -24,6 +25,7 @@ struct Ask {
     acquisition: Acquisition,
     says_at: Option<Timestamp>,
     linger: Duration,
+    renewal: RenewalPolicy,
     met: Option<&'static str>,
 }
 
@@ -43,7 +45,7 @@ impl Asks<&'static str> for Ask {
     fn next(&self, _: Timestamp) -> NextLease {
         let lock_delay = Duration::ZERO;
         let wanted = Wanted { ttl: TTL, lock_delay, min_validity: Duration::ZERO, alone: false };
-        let renewal = RenewalPolicy::default();
+        let renewal = self.renewal;
         NextLease { wanted, renewal, keeps_until: None, linger: self.linger }
     }
 
@@ -57,7 +59,8 @@ fn ask(name: &'static str, wait: WaitPolicy) -> Ask {
     let settings =
         WaitSettings { node_timeout: 500 * MS, wait: TTL, backoff, through_outages: false };
     let acquisition = Acquisition::new(settings, wait, at(0));
-    Ask { name, acquisition, says_at: None, linger: Duration::ZERO, met: None }
+    let renewal = RenewalPolicy::default();
+    Ask { name, acquisition, says_at: None, linger: Duration::ZERO, renewal, met: None }
 }
 
 fn waits(name: &'static str) -> Ask {
@@ -157,7 +160,7 @@ fn k1_a_grant_is_among_the_timers_until_it_ends() {
     assert_eq!(client.timers(), 0, "it is over");
     // What ends is looked at no more.
     let Held { mut client, id, .. } = held(Duration::ZERO);
-    assert!(client.end(id, End::Held(0, None)).is_some_and(|ended| ended.was_held));
+    assert!(client.end(id, End::GivenBack(0)).is_some_and(|ended| ended.lease.was_held));
     assert_eq!((client.timers(), first_due(&client), client.held_count()), (0, None, 0));
     assert_eq!(client.schedule(id), Wakeup::Silent);
     let Held { mut client, id, .. } = held(Duration::ZERO);
@@ -165,10 +168,43 @@ fn k1_a_grant_is_among_the_timers_until_it_ends() {
     assert_eq!((client.timers(), client.held_count()), (0, 0));
 }
 
+/// A lease that is watched is never asked early: it might be told that its heartbeat is late, which is not.
+#[test]
+fn k1_a_watched_lease_that_is_handed_on_is_taken_along_no_more_than_one_that_is_won() {
+    let mut watched = waits("watched");
+    watched.renewal.heartbeat_within = Some(5_000 * MS);
+    for kept in [false, true] {
+        let Held { mut client, queue, id, .. } = held(if kept { 300 * MS } else { Duration::ZERO });
+        let first = first_due(&client).unwrap();
+        if kept {
+            assert!(matches!(client.hand_on(id, 0, now(1)), Some((Passed::Kept(_), ..))));
+            let next = watched.next(at(1));
+            let _ = client.resume(id, &next, now(1).situation).unwrap();
+        } else {
+            stands(&mut client, queue, watched.clone());
+            let passed = client.hand_on(id, 0, now(1));
+            assert!(matches!(passed, Some((Passed::To(..), ..))), "{passed:?}");
+        }
+        assert!(client.are_scheduled());
+        // Another grant of the same client is due a little before.
+        let footprint = client.add_footprint(Footprint::new(3));
+        let lifecycle =
+            Lifecycle::new(at(0), at(9_898 - 300), TTL, Drift::default(), RenewalPolicy::default());
+        let (cohort, token) = Cohort::begin(None, at(0));
+        let asked = (Duration::ZERO, Duration::ZERO, false);
+        let leases = Leases::new(lifecycle, cohort, token, asked, None);
+        let other = client.begin(NewGrant { leases, footprint, station: None, data: "other" });
+        let _ = client.schedule(other);
+        let next = first_due(&client).unwrap();
+        assert!(next < first, "{next}, {first}");
+        assert_eq!(client.handle_timeout(at(next)).extend, [other], "kept: {kept}");
+    }
+}
+
 #[test]
 fn k1_a_request_is_among_the_timers_until_it_leaves() {
     let Held { mut client, queue, id, .. } = held(Duration::ZERO);
-    client.end(id, End::Held(0, None));
+    client.end(id, End::GivenBack(0));
     let patient = ask("patient", WaitPolicy::For(100 * MS));
     let says = Ask { says_at: Some(at(50)), ..patient.clone() };
     let (one, two) =
@@ -288,7 +324,7 @@ fn k2_what_is_kept_is_kept_by_one_queue_until_it_is_taken_or_given_back() {
     let mut client = taken.clone();
     let due = client.handle_timeout(at(305));
     assert_eq!((due.give_back, due.tell), (vec![(id, false)], vec![]));
-    assert!(client.end(id, End::Kept).is_some_and(|ended| !ended.was_held));
+    assert!(client.end(id, End::Kept).is_some_and(|ended| !ended.lease.was_held));
     assert_eq!((client.take_kept(queue), client.end(id, End::Kept)), (None, None));
     // Everything that is kept is given back at once.
     let mut client = taken;
@@ -305,10 +341,10 @@ fn k3_nothing_is_set_for_a_grant_that_is_over() {
     type Over = fn(&mut Mine, GrantId);
     let all: [Over; 5] = [
         |client, id| {
-            let _ = client.end(id, End::Held(0, None));
+            let _ = client.end(id, End::GivenBack(0));
         },
         |client, id| {
-            let _ = client.end(id, End::Held(0, Some(LossReason::LeftToExpire)));
+            let _ = client.end(id, End::Over(0, LossReason::LeftToExpire));
         },
         |client, id| {
             let _ = client.change(id, |leases| leases.handle_check(at(20_000)));
@@ -331,6 +367,38 @@ fn k3_nothing_is_set_for_a_grant_that_is_over() {
     }
 }
 
+/// The answer to a restore may come at the same time, and would take the orders of others.
+#[test]
+fn k3_whoever_ends_a_grant_has_all_orders() {
+    let Held { mut client, id, footprint, .. } = held(Duration::ZERO);
+    let of_it = client.footprint(footprint).unwrap();
+    (0..3).for_each(|node| of_it.handle_acquire_sent(NodeId::new(node)));
+    assert!(client.begin_restore(id, NodeId::new(0)));
+    let orders = client.end(id, End::GivenBack(0)).unwrap().orders;
+    assert_eq!(orders.iter().map(|order| order.node.index()).collect::<Vec<_>>(), [0, 1, 2]);
+    let of_it = client.footprint(footprint).unwrap();
+    assert_eq!(of_it.poll_release(), None);
+    of_it.handle_restore(NodeId::new(0), &Ok(Reply::Granted(None.into())));
+    assert_eq!(of_it.poll_release().map(|order| order.node.index()), Some(0), "what it has set");
+    // What is left for its lock-delay, or left to expire, is ordered nowhere.
+    for end in [End::Left(0), End::Over(0, LossReason::LeftToExpire)] {
+        let Held { mut client, id, footprint, .. } = held(Duration::ZERO);
+        let of_it = client.footprint(footprint).unwrap();
+        of_it.handle_acquire_sent(NodeId::new(0));
+        assert_eq!(client.end(id, end).map(|ended| ended.orders), Some(vec![]));
+        assert_eq!(client.footprint(footprint).unwrap().poll_release(), None);
+    }
+}
+
+/// As where a panic has ended whoever was about to have it.
+#[test]
+fn k5_a_grant_that_nobody_has_any_more_holds_no_queue() {
+    let Held { mut client, queue, id, .. } = held(Duration::ZERO);
+    stands(&mut client, queue, waits("first"));
+    assert_eq!(client.forget(id), Some("grant"));
+    assert_eq!(client.next_leader(queue, true).map(|(_, ask, _)| ask.name), Some("first"));
+}
+
 #[test]
 fn k4_a_grant_goes_to_the_first_that_is_in_time_or_to_nobody() {
     let Held { mut client, queue, id, .. } = held(Duration::ZERO);
@@ -349,7 +417,7 @@ fn k4_a_grant_goes_to_the_first_that_is_in_time_or_to_nobody() {
     assert!(client.are_scheduled());
     assert!(client.hand_on(id, 0, now(20)).is_none(), "the lease before gives nothing back");
     // It is over: the next asks.
-    assert!(client.end(id, End::Held(1, None)).is_some());
+    assert!(client.end(id, End::GivenBack(1)).is_some());
     assert!(client.handle_grant_over(id) && !client.handle_grant_over(id));
     let next = client.next_leader(queue, true).map(|(_, ask, _)| ask.name);
     assert_eq!(next, Some("second"));
@@ -375,7 +443,7 @@ fn k5_whoever_comes_while_a_grant_passes_finds_it_held_or_kept() {
     // The one that has it now asked for no more than its time.
     assert!(matches!(client.hand_on(id, 1, now(6)), Some((Passed::ToNobody(_), ..))));
     assert!(finds(&mut client), "until it has ended");
-    client.end(id, End::Held(1, None)).unwrap();
+    client.end(id, End::GivenBack(1)).unwrap();
     assert!(client.handle_grant_over(id));
     assert!(matches!(joins(&mut client, queue, ONCE, waits("once")), Came::Asks(..)));
     // One who knows that it is over is not told of it again.
@@ -394,7 +462,7 @@ fn what_is_held_counts_until_it_ends_and_nothing_counts_behind_a_shutdown() {
     assert_eq!(client.held_count(), 1);
     client.shut_down();
     assert!(!client.count(id));
-    client.end(id, End::Held(0, None));
+    client.end(id, End::GivenBack(0));
     assert_eq!((client.held_count(), client.held().count()), (0, 0));
     assert_eq!(client.data_mut(id).map(|data| *data = "other"), Some(()));
     assert_eq!(client.data(id), Some(&"other"));

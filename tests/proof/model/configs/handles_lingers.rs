@@ -11,7 +11,7 @@ pub(crate) const CONFIG: Config = Config {
     states: 3_000_000,
     long: 3_000_000,
     ends: Ends::Soon,
-    sometimes: &["a lease was handed on", "all is at rest"],
+    sometimes: &["a lease was handed on", "all is at rest", "a grant was nobody's"],
 };
 
 const SETUP: Setup =

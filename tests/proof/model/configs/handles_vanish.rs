@@ -1,6 +1,6 @@
 //! Two processes beside a node that forgets, over time.
 //!
-//! Goal: a lease whose keys are gone is lost in time, and the client goes on. Method: `handles` with this setup.
+//! Goal: a lease whose quorum is gone is told lost in time, and the client goes on with the nodes that are left. Method: `handles` with this setup.
 
 use super::{Config, Ends};
 use crate::model::handles::Setup;

@@ -36,7 +36,7 @@ pub(crate) struct Setup {
     pub(crate) renews: bool,
     /// How many callers go away before they are answered.
     pub(crate) cancels: u8,
-    /// How many nodes forget everything, and vote again at once where that is let in.
+    /// How many nodes forget everything, and vote no more.
     pub(crate) vanishes: u8,
     /// The last tick that is looked at.
     pub(crate) until: u8,
@@ -98,7 +98,7 @@ pub(crate) enum Step {
     GiveBack(usize, usize),
     Execute(usize, usize),
     Hear(usize, usize),
-    /// The keys of a node are gone, as by a restart whose state is known to nobody.
+    /// A node restarts with nothing, and votes no more.
     Vanish(usize),
 }
 
@@ -288,14 +288,18 @@ impl Space for Handles {
     }
 
     fn wrong(&mut self, state: &State, stuck: bool) -> Option<&'static str> {
+        let now = time(state.ghost.now);
+        if let Some(wrong) = state.handles.iter().find_map(|handle| handle.wrong(now)) {
+            return Some(wrong);
+        }
         if state.handles.iter().map(|handle| handle.holders()).sum::<usize>() > 1 {
             return Some(ONE);
         }
         if state.ghost.wrong {
             return Some(TOKENS);
         }
-        if let Some(wrong) = state.handles.iter().find_map(|handle| handle.wrong()) {
-            return Some(wrong);
+        if stuck && !state.handles.iter().all(|handle| handle.is_answered()) {
+            return Some(handle::SERVED);
         }
         let owners = (self.setup.handles * self.setup.rounds) as u8;
         let has_keys = |node: &Part<Node>| (0..owners).any(|owner| node.is_of(owner));
@@ -315,6 +319,7 @@ impl Space for Handles {
         sometimes.note("a lease was lost in time", any(lost));
         sometimes.note("one pauses while another process holds", holds && any(Handle::pauses));
         sometimes.note("somebody waits", any(waits));
+        sometimes.note("a grant was nobody's", any(Handle::keeps));
         sometimes.note("all is at rest", state.handles.iter().all(|it| it.is_at_rest()));
     }
 

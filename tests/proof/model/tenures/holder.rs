@@ -351,14 +351,16 @@ impl Holder {
     }
 
     pub(crate) fn give_back(&mut self, setup: &Setup, now: Timestamp) -> Outbox {
-        if let Some(mine) = &mut self.mine {
-            if !mine.give_back() {
-                self.wrong = Some(ONCE);
-            }
-            mine.footprint().handle_given_back();
+        let orders = self.mine.as_mut().map(Mine::give_back);
+        if orders == Some(None) {
+            self.wrong = Some(ONCE);
         }
+        let release = Letter::Release { keep: self.keep };
+        let mut sent: Outbox =
+            orders.flatten().into_iter().flatten().map(|node| (node.index(), release)).collect();
         (self.stage, self.extension) = (Stage::Ended, None);
-        self.pump(setup, now)
+        sent.extend(self.pump(setup, now));
+        sent
     }
 }
 

@@ -7,8 +7,8 @@ use core::time::Duration;
 
 use crate::protocol::{
     Acquisition, Asks, Backoff, Came, Client, Comer, DueNow, End, ExtendOutcome, Footprint,
-    FootprintId, GrantId, HandOn, LeaseAction, Leases, NewGrant, NextLease, OthersWait, Passed,
-    QueueId, Situation, Timestamp, WaitPolicy, WaitSettings, turn_of,
+    FootprintId, GrantId, HandOn, LeaseAction, Leases, NewGrant, NextLease, NodeId, OthersWait,
+    Passed, QueueId, Situation, Timestamp, WaitPolicy, WaitSettings, turn_of,
 };
 
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -149,16 +149,16 @@ impl Mine {
         self.grant.is_some_and(|id| self.client.clone().end(id, End::Kept).is_some())
     }
 
-    /// It ends, and is given back to the nodes; false where it has ended before.
-    pub(super) fn give_back(&mut self) -> bool {
-        let Some(id) = self.grant.take() else { return true };
+    /// It ends, and is given back to the nodes, in this order; nothing where it has ended before.
+    pub(super) fn give_back(&mut self) -> Option<Vec<NodeId>> {
+        let id = self.grant.take()?;
         let number = self.client.leases(id).map(Leases::number).unwrap_or_default();
         let ended = self.client.end(id, End::Kept);
-        let ended = ended.or_else(|| self.client.end(id, End::Held(number, None)));
+        let ended = ended.or_else(|| self.client.end(id, End::GivenBack(number)));
         self.client.handle_grant_over(id);
         self.client.forget(id);
         self.client.close_queue(self.queue);
-        ended.is_some()
+        Some(ended?.orders.iter().map(|order| order.node).collect())
     }
 }
 
