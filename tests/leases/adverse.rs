@@ -119,18 +119,27 @@ fn whoever_learns_that_a_lease_is_over_may_ask_for_the_next_there_and_then() {
     });
 }
 
+/// One in line, with this ttl.
+fn waiter_for(world: &Fixture, wait: Duration, ttl: Duration) -> AcquireFuture {
+    let request = world.redlock.acquire("r").wait(wait).ttl(ttl);
+    let mut future = request.into_future();
+    assert!(poll(&mut future).is_pending());
+    future
+}
+
 /// The keys may be left to expire then, but nobody's lease goes on, and those in line are served.
 #[test]
 fn a_clock_that_panics_anywhere_in_a_release_keeps_nobody_waiting_behind_it() {
     watched(|| {
-        for linger in [Duration::ZERO, 5 * SECOND] {
+        // With another ttl it comes among the timers anew when the lease is handed on.
+        for (linger, ttl) in [(Duration::ZERO, TTL), (5 * SECOND, TTL), (5 * SECOND, TTL * 5 / 4)] {
             for nth in 1.. {
-                let world = Fixture::with(TTL, |builder| builder.linger(linger));
+                let world = Fixture::with(TTL, |builder| builder.linger(linger).max_ttl(2 * TTL));
                 world.keep_lines();
                 let lease = world.acquire("r");
                 // Three of them in line, which a single release cannot serve.
                 let mut next: Vec<AcquireFuture> =
-                    (0..3).map(|_| waiter(&world, 600 * SECOND)).collect();
+                    (0..3).map(|_| waiter_for(&world, 600 * SECOND, ttl)).collect();
                 let panicked = world.machine.with_a_panic(nth, || {
                     let _ = catch_unwind(AssertUnwindSafe(|| drop(lease)));
                 });
