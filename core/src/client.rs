@@ -214,14 +214,16 @@ impl<W, M> Waiting<W, M> {
     }
 }
 
-/// The requests that leave a queue. They are among the timers no more.
-fn gone<W>(timers: &mut TimerQueue<Timed>, id: QueueId, all: Vec<Box<Waiter<W>>>) -> Vec<W> {
-    let request = |waiter: Box<Waiter<W>>| {
-        let Waiter { request, timer, .. } = *waiter;
-        if let Some((at, place)) = timer {
-            timers.cancel(at, Timed::Waiter(id, place));
-        }
-        request
-    };
-    all.into_iter().map(request).collect()
+/// The request that leaves a queue. It is among the timers no more.
+fn gone<W>(timers: &mut TimerQueue<Timed>, id: QueueId, waiter: Waiter<W>) -> W {
+    let Waiter { request, timer, .. } = waiter;
+    if let Some((at, place)) = timer {
+        timers.cancel(at, Timed::Waiter(id, place));
+    }
+    request
+}
+
+/// The same of several.
+fn all_gone<W>(timers: &mut TimerQueue<Timed>, id: QueueId, all: Vec<Box<Waiter<W>>>) -> Vec<W> {
+    all.into_iter().map(|waiter| gone(timers, id, *waiter)).collect()
 }

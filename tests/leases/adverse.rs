@@ -162,6 +162,37 @@ fn a_clock_that_panics_anywhere_in_a_release_keeps_nobody_waiting_behind_it() {
     });
 }
 
+/// A panic that meets another one would end the process.
+#[test]
+fn a_clock_that_stays_broken_while_a_lease_is_handed_on_keeps_nobody_waiting_behind_it() {
+    watched(|| {
+        for nth in 1.. {
+            let world = Fixture::with(TTL, |builder| builder.linger(5 * SECOND).max_ttl(2 * TTL));
+            world.keep_lines();
+            let lease = world.acquire("r");
+            let next: Vec<AcquireFuture> =
+                (0..3).map(|_| waiter_for(&world, 600 * SECOND, TTL * 5 / 4)).collect();
+            let panicked = world.machine.with_panics_from(nth, || {
+                let _ = catch_unwind(AssertUnwindSafe(|| drop(lease)));
+            });
+            for mut next in next {
+                world.pass(4 * TTL);
+                match got(&mut next) {
+                    Ok(lease) => drop(lease),
+                    Err(AcquireError::RuntimeEnded) => assert!(panicked, "{nth}"),
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            world.pass(4 * TTL);
+            drop(world.acquire("r"));
+            if !panicked {
+                assert!(nth > 3);
+                break;
+            }
+        }
+    });
+}
+
 /// One whose time is up in line is told so among the timers of all leases.
 #[test]
 fn a_clock_that_panics_where_a_wait_ends_costs_no_lease_its_renewals() {

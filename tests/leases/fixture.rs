@@ -38,6 +38,8 @@ pub(crate) struct Machine {
     refuse: Arc<AtomicBool>,
     /// It panics when it has been asked this often; never at zero.
     fuse: Arc<AtomicUsize>,
+    /// Then it panics from that time on.
+    stays_broken: Arc<AtomicBool>,
     panics: Arc<AtomicUsize>,
 }
 
@@ -54,6 +56,7 @@ impl Machine {
             suspended: Arc::default(),
             refuse: Arc::default(),
             fuse: Arc::default(),
+            stays_broken: Arc::default(),
             panics: Arc::default(),
         }
     }
@@ -81,9 +84,20 @@ impl Machine {
         self.fuse.swap(0, Ordering::Relaxed) == 0
     }
 
+    /// The same from the `nth` time on: it stays broken while that is done.
+    pub(crate) fn with_panics_from(&self, nth: usize, act: impl FnOnce()) -> bool {
+        self.stays_broken.store(true, Ordering::Relaxed);
+        self.fuse.store(nth, Ordering::Relaxed);
+        act();
+        self.stays_broken.store(false, Ordering::Relaxed);
+        self.fuse.swap(0, Ordering::Relaxed) == 1
+    }
+
     fn asked(&self) {
         let left = self.fuse.load(Ordering::Relaxed);
-        self.fuse.store(left.saturating_sub(1), Ordering::Relaxed);
+        let is_broken = left == 1 && self.stays_broken.load(Ordering::Relaxed);
+        let next = if is_broken { 1 } else { left.saturating_sub(1) };
+        self.fuse.store(next, Ordering::Relaxed);
         assert_ne!(left, 1, "a runtime of the user's");
     }
 

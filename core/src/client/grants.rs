@@ -12,7 +12,7 @@ use crate::{
     leases::{EndedLease, Leases},
     lifecycle::{ExtendOutcome, LeaseAction},
     loss::LossReason,
-    queue::Place,
+    queue::{Place, Station},
     time::Timestamp,
     timers::Wakeup,
 };
@@ -92,8 +92,14 @@ impl<G, W, M> Client<G, W, M> {
     /// Nobody has to do with it any more. Where nobody has said before that it is over, its queue is held by nobody from now
     /// on.
     pub fn forget(&mut self, id: GrantId) -> Option<G> {
-        self.handle_grant_over(id);
         let grant = self.grants.remove(id.0)?;
+        if let Some((queue, place)) = grant.station
+            && let Some(waiting) = self.queues.get_mut(queue.0)
+            // One that asks still says itself that it has gone.
+            && waiting.queue.station() == Station::Held(place)
+        {
+            waiting.queue.handle_over(place);
+        }
         if let Some((at, _)) = grant.scheduled {
             self.timers.cancel(at, Timed::Grant(id));
         }

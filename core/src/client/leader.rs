@@ -6,7 +6,7 @@
 use alloc::{boxed::Box, vec::Vec};
 use core::time::Duration;
 
-use super::{Asks, Client, GrantId, QueueId, Waiter, gone};
+use super::{Asks, Client, GrantId, QueueId, Waiter, all_gone, gone};
 use crate::{
     acquisition::GiveUp,
     queue::{Place, Station},
@@ -69,7 +69,7 @@ impl<G, W: Asks<M>, M: Clone> Client<G, W, M> {
         waiting.stay.handle_won(now);
         waiting.held = Some(grant);
         (waiting.in_round, waiting.met, waiting.first) = (false, None, Pause::None);
-        gone(&mut self.timers, id, waiting.queue.take_sharing())
+        all_gone(&mut self.timers, id, waiting.queue.take_sharing())
     }
 
     /// It has won one of several permits: there may be more, and whoever is next asks at once.
@@ -104,7 +104,7 @@ impl<G, W: Asks<M>, M: Clone> Client<G, W, M> {
             waiting.met = Some((met, found_held));
         }
         let told: Vec<_> = out.iter().filter_map(|waiter| waiter.in_vain).collect();
-        gone(&mut self.timers, id, out).into_iter().zip(told).collect()
+        all_gone(&mut self.timers, id, out).into_iter().zip(told).collect()
     }
 
     /// The leader has gone. False says that it was not this one.
@@ -176,7 +176,7 @@ impl<G, W: Asks<M>, M: Clone> Client<G, W, M> {
         waiting.starting = next.is_some();
         let (place, waiter) = next?;
         let first = waiting.first;
-        let request = gone(&mut self.timers, id, alloc::vec![waiter]).pop()?;
+        let request = gone(&mut self.timers, id, *waiter);
         Some((place, request, first))
     }
 

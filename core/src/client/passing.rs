@@ -86,9 +86,10 @@ impl<G, W: Asks<M>, M> Client<G, W, M> {
                 let given_back = GivenBack { leases: grant.leases.count(), others, turn, now };
                 break Passed::ToNobody(waiting.stay.handle_given_back(given_back));
             };
-            let taken = waiting.queue.hand_on(place).map(|(_, waiter)| waiter);
-            let taken = gone(&mut self.timers, queue, taken.into_iter().collect()).pop();
-            let Some(request) = taken else { break Passed::ToNobody(None) };
+            let Some((_, waiter)) = waiting.queue.hand_on(place) else {
+                break Passed::ToNobody(None);
+            };
+            let request = gone(&mut self.timers, queue, *waiter);
             // Its time is up, or its caller is about to leave the line.
             let Some(begun) = begun else {
                 late.push(request);

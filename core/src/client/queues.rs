@@ -8,8 +8,8 @@ use alloc::{boxed::Box, vec::Vec};
 use core::{mem, time::Duration};
 
 use super::{
-    Asks, Client, GrantId, NO_SLACK, QueueId, Timed, Waiter, Waiting, gone, leader::Pause,
-    looked_at,
+    Asks, Client, GrantId, NO_SLACK, QueueId, Timed, Waiter, Waiting, all_gone, gone,
+    leader::Pause, looked_at,
 };
 use crate::{
     acquisition::{GiveUp, TurnedAway},
@@ -67,7 +67,7 @@ impl<G, W: Asks<M>, M: Clone> Client<G, W, M> {
     pub fn close_queue(&mut self, id: QueueId) -> Vec<W> {
         let waiting = self.queues.remove(id.0);
         let all = waiting.map(|mut waiting| waiting.queue.take_all()).unwrap_or_default();
-        gone(&mut self.timers, id, all)
+        all_gone(&mut self.timers, id, all)
     }
 
     /// Somebody comes. The grant `over` was in its way, and is by now known not to be.
@@ -188,7 +188,7 @@ impl<G, W: Asks<M>, M: Clone> Client<G, W, M> {
         let now_at = waiting.queue.now_at(place);
         let left = waiting.queue.leave(place);
         let turn = waiting.turn.take_if(|(leader, _)| left.is_none() && *leader == now_at);
-        let request = gone(&mut self.timers, id, left.into_iter().collect()).pop();
+        let request = left.map(|waiter| gone(&mut self.timers, id, *waiter));
         Left { request, turn: turn.map(|(_, turn)| turn) }
     }
 
@@ -196,7 +196,7 @@ impl<G, W: Asks<M>, M: Clone> Client<G, W, M> {
     pub fn take_all_waiting(&mut self) -> Vec<W> {
         let Self { queues, timers, .. } = self;
         let of_one = |(key, waiting): (_, &mut Box<Waiting<W, M>>)| {
-            gone(timers, QueueId(key), waiting.queue.take_all())
+            all_gone(timers, QueueId(key), waiting.queue.take_all())
         };
         queues.iter_mut().flat_map(of_one).collect()
     }

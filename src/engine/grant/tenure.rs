@@ -225,23 +225,26 @@ impl HeldTenure {
         if !self.engine.is_served() {
             return;
         }
-        let Tenure { grant, number, .. } = &self.tenure;
-        let lock_delay = grant.lock_delay();
-        if !lock_delay.is_zero() && std::thread::panicking() {
+        if std::thread::panicking() {
             // It asks the clock, which may panic too, and must not while another panic goes on.
-            shielded(|| {
-                if !grant.leave_if_lost(&self.engine, *number) {
-                    // Nobody can have worked under what nobody has taken.
-                    let is_taken = grant.ask(false, Leases::is_taken);
-                    if is_taken {
-                        self.hold_for(lock_delay);
-                    }
-                    drop(self.release());
-                }
-            });
-        } else if !grant.leave_if_lost(&self.engine, *number) {
-            drop(self.release());
+            shielded(|| self.give_up(true));
+        } else {
+            self.give_up(false);
         }
+    }
+
+    /// The same, after a panic or not: then others are kept out for the lock-delay, where work was begun.
+    fn give_up(&self, has_panicked: bool) {
+        let Tenure { grant, number, .. } = &self.tenure;
+        if grant.leave_if_lost(&self.engine, *number) {
+            return;
+        }
+        let lock_delay = grant.lock_delay();
+        // Nobody can have worked under what nobody has taken.
+        if has_panicked && !lock_delay.is_zero() && grant.ask(false, Leases::is_taken) {
+            self.hold_for(lock_delay);
+        }
+        drop(self.release());
     }
 
     /// Ends it without a release.

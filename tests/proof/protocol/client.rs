@@ -397,6 +397,18 @@ fn k5_a_grant_that_nobody_has_any_more_holds_no_queue() {
     stands(&mut client, queue, waits("first"));
     assert_eq!(client.forget(id), Some("grant"));
     assert_eq!(client.next_leader(queue, true).map(|(_, ask, _)| ask.name), Some("first"));
+    // Who still asks says so itself.
+    let mut client = Mine::default();
+    let queue = client.open_queue();
+    let Came::Asks(place, ..) = joins(&mut client, queue, STANDS, waits("leader")) else {
+        panic!("nobody is before it")
+    };
+    let footprint = client.add_footprint(Footprint::new(3));
+    let leases = held(Duration::ZERO).client.leases(id).unwrap().clone();
+    let station = Some((queue, place));
+    let won = client.begin(NewGrant { leases, footprint, station, data: "grant" });
+    client.forget(won);
+    assert!(client.next_leader(queue, true).is_none() && client.handle_over(queue, place));
 }
 
 #[test]
