@@ -162,8 +162,17 @@ fn the_one_that_watches_is_stopped_as_it_starts_the_command() {
     }
     // Stopped for longer than the lease: somebody else has it, and this one stands in line anew.
     ["first", "behind"].iter().for_each(|file| drop(std::fs::remove_file(host.file(file))));
-    let running = stopped();
-    assert_eq!(host.run("job --wait 15s", "cat first behind").out, "");
+    let running = loop {
+        let running = stopped();
+        let other = host.run("job --wait 15s", "cat first behind");
+        assert_eq!(other.out, "");
+        if other.code == 0 {
+            break running;
+        }
+        // On a busy machine it was stopped a step later, behind its word that the command runs: then the lease is kept for that.
+        assert_eq!(other.code, 75, "{}", other.err);
+        running.supervisor().signal(Signal::SIGKILL);
+    };
     running.supervisor().resume();
     host.written("behind");
     running.supervisor().signal(Signal::SIGTERM);
