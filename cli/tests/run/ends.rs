@@ -161,8 +161,8 @@ fn the_one_that_watches_is_stopped_as_it_starts_the_command() {
         drop(running);
     }
     // Stopped for longer than the lease: somebody else has it, and this one stands in line anew.
-    ["first", "behind"].iter().for_each(|file| drop(std::fs::remove_file(host.file(file))));
     let running = loop {
+        ["first", "behind"].iter().for_each(|file| drop(std::fs::remove_file(host.file(file))));
         let running = stopped();
         let other = host.run("job --wait 15s", "cat first behind");
         assert_eq!(other.out, "");
