@@ -135,6 +135,9 @@ fn k1_a_grant_is_among_the_timers_until_it_ends() {
     let Held { mut client, id, .. } = held(Duration::ZERO);
     assert_eq!(client.timers(), 1);
     let first = first_due(&client).unwrap();
+    let look = client.clone().next_look(at(first - 100)).unwrap();
+    assert!(look > at(first - 100) && look <= at(first + 2), "{look:?}, {first}");
+    assert_eq!(client.clone().next_look(at(0)), Some(at(500)), "it never sleeps for long");
     let due = client.handle_timeout(at(first));
     assert_eq!((due.extend, due.tell, due.give_back), (vec![id], vec![], vec![]));
     assert!(client.are_scheduled() && client.timers() == 1, "for when the extension is late");
@@ -162,6 +165,7 @@ fn k1_a_grant_is_among_the_timers_until_it_ends() {
     let Held { mut client, id, .. } = held(Duration::ZERO);
     assert!(client.end(id, End::GivenBack(0)).is_some_and(|ended| ended.lease.was_held));
     assert_eq!((client.timers(), first_due(&client), client.held_count()), (0, None, 0));
+    assert_eq!(client.next_look(at(1)), None);
     assert_eq!(client.schedule(id), Wakeup::Silent);
     let Held { mut client, id, .. } = held(Duration::ZERO);
     assert_eq!((client.forget(id), client.forget(id)), (Some("grant"), None));
@@ -273,6 +277,30 @@ fn one_whose_time_is_up_while_a_round_is_under_way_is_told_what_that_finds() {
 }
 
 #[test]
+fn whoever_waits_here_or_has_lately_has_more_tokens_asked_for() {
+    let mut client = Mine::default();
+    let queue = client.open_queue();
+    let Came::Asks(leader, ..) = joins(&mut client, queue, STANDS, waits("leader")) else {
+        panic!("nobody is before it")
+    };
+    assert!(!client.begin_round(queue, at(1)), "nobody has come");
+    let place = stands(&mut client, queue, waits("first"));
+    assert!(client.begin_round(queue, at(1)));
+    assert!(client.begin_round(queue, at(60_000)), "it has stood there for long");
+    client.leave(queue, place);
+    assert!(client.begin_round(queue, at(1_000)), "it was there a moment ago");
+    assert!(!client.begin_round(queue, at(1_001)));
+    // How many come before whom.
+    let place = stands(&mut client, queue, waits("second"));
+    let ahead = |client: &Mine, place| client.ahead(queue, place).map(|(ahead, _)| ahead);
+    assert_eq!((ahead(&client, leader), ahead(&client, place)), (Some(0), Some(1)));
+    let other = stands(&mut client, queue, waits("third"));
+    assert_eq!(ahead(&client, other), Some(2));
+    client.handle_over(queue, leader);
+    assert_eq!((ahead(&client, leader), ahead(&client, place)), (None, Some(0)));
+}
+
+#[test]
 fn a_leader_that_waits_for_its_turn_takes_that_along() {
     let mut client = Mine::default();
     let queue = client.open_queue();
@@ -326,6 +354,9 @@ fn k2_what_is_kept_is_kept_by_one_queue_until_it_is_taken_or_given_back() {
     assert_eq!((due.give_back, due.tell), (vec![(id, false)], vec![]));
     assert!(client.end(id, End::Kept).is_some_and(|ended| !ended.lease.was_held));
     assert_eq!((client.take_kept(queue), client.end(id, End::Kept)), (None, None));
+    // Somebody else wants it.
+    let mut client = taken.clone();
+    assert_eq!((client.take_kept(queue), client.take_kept(queue)), (Some(id), None));
     // Everything that is kept is given back at once.
     let mut client = taken;
     assert_eq!((client.take_all_kept(), client.take_all_kept()), (vec![id], vec![]));
