@@ -231,8 +231,8 @@ impl Leases {
         due
     }
 
-    /// An extension has ended that was begun when the grant was its holder's alone, or was not. Nodes that have made it a
-    /// reader's since refuse it, and are no sign of a loss.
+    /// An extension has ended; `was_lowered` says whether the grant was shared with readers already when it began. Nodes that
+    /// have made it a reader's since refuse it, and are no sign of a loss.
     #[must_use]
     pub fn judged(&self, outcome: ExtendOutcome, was_lowered: bool) -> ExtendOutcome {
         if outcome == ExtendOutcome::Lost && !was_lowered && self.lowered {

@@ -193,7 +193,7 @@ impl<G, W, M> Client<G, W, M> {
         self.grants.iter().all(|(_, grant)| is_scheduled(grant))
     }
 
-    /// The same, but for one that is looked at before: what it wants is seen to then.
+    /// [`schedule`](Self::schedule)s it, but for one that is looked at before: what it wants is seen to then.
     pub(super) fn schedule_unless_early(&mut self, id: GrantId) -> Wakeup {
         let is_early = self.grants.get(id.0).is_some_and(|grant| {
             let next = grant.leases.poll_timeout();
@@ -232,8 +232,7 @@ impl<G, W, M> Client<G, W, M> {
         due
     }
 
-    /// An extension has ended that was begun when the grant was its holder's alone, or was not. What is returned first has to
-    /// be told.
+    /// An extension has ended with this outcome, which `Leases::judged` has judged. What is returned first has to be told.
     pub fn handle_extension(
         &mut self,
         id: GrantId,

@@ -1,7 +1,7 @@
 //! The leader of a queue: who asks the nodes for all who wait there.
 //!
-//! It decides who is told of what the leader's round has found, and who asks next. There is one leader at a time, and the next
-//! begins when it ends.
+//! It decides who asks next, and that each who waits behind is asked whether it goes on by what the leader's round has found.
+//! There is one leader at a time, and the next begins when it ends.
 
 use alloc::{boxed::Box, vec::Vec};
 use core::time::Duration;
@@ -80,7 +80,8 @@ impl<G, W: Asks<M>, M: Clone> Client<G, W, M> {
     }
 
     /// Its round is lost, and it goes on at `next`. Those behind who wait in vain, by what it has met, are returned with what
-    /// they are told. `keeps` says whether that is news for those who come, too.
+    /// they are told. `keeps` says whether it is told to those who come later,
+    /// too.
     pub fn handle_lost(
         &mut self,
         id: QueueId,
@@ -164,8 +165,8 @@ impl<G, W: Asks<M>, M: Clone> Client<G, W, M> {
         Ok(self.look_at(id, place))
     }
 
-    /// Who asks the nodes from now on, and what it does first. Whoever starts leaders goes on until there is none, and nobody
-    /// else does meanwhile: `begins` says that somebody comes to it anew.
+    /// Who asks the nodes from now on, and what it does first. Only one caller at a time starts leaders, and calls this
+    /// until there is none. `begins` says that it is its first call, which finds nobody where another caller is at it.
     pub fn next_leader(&mut self, id: QueueId, begins: bool) -> Option<(Place, W, Pause)> {
         let waiting = self.queues.get_mut(id.0)?;
         if begins && waiting.starting {

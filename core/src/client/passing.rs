@@ -48,15 +48,16 @@ impl<G, W: Asks<M>, M> Client<G, W, M> {
     }
 
     /// The lease with this number is given back: it goes to the first in line, or the grant is kept, or it is to be released.
-    /// Behind it stands the token of the lease that was over; nothing where this one is over already, or is not handed on.
-    /// Those are returned beside it whose time is up.
+    /// Returns that, the token of the lease that is over, and the requests that were skipped since their time was up. `None`:
+    /// this lease is over already, or its grant can never pass to another: it stands in no queue, is shared with readers, or a
+    /// shutdown has ended it.
     pub fn hand_on(
         &mut self,
         id: GrantId,
         number: u64,
-        given_back: HandOn,
+        with: HandOn,
     ) -> Option<(Passed<W>, Option<FencingToken>, Vec<W>)> {
-        let HandOn { situation, heard_until, closed } = given_back;
+        let HandOn { situation, heard_until, closed } = with;
         let grant = self.grants.get_mut(id.0)?;
         let (queue, place) = grant.station?;
         let waiting = self.queues.get_mut(queue.0)?;

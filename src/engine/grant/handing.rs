@@ -1,7 +1,8 @@
 //! A grant handed on: the next tenure begins where the one before ends, on the thread that releases.
 //!
-//! It carries out what `protocol::Client` decides: who is next, whether the grant will do for it, and under which token. No
-//! command is sent, no timer is moved but where the next one asks for another ttl or renewal, and nothing is waited for.
+//! It carries out what `protocol::Client` decides: who is next, whether the grant will do for it, and under which token. Before
+//! that it asks whether somebody here waits for several resources, this one among them, and has waited for long: then it is
+//! released (`protocol::keeps_back`, H6). No command is sent, no timer is moved but where the next one asks for another ttl or renewal, and nothing is waited for.
 //!
 //! **Who may think that it holds, when.** The tenure changes in one step, under the lock of the client: before it, only
 //! the number of the holder who releases is the current one, and after it only that of the next. A check, a signal or a

@@ -1,6 +1,6 @@
 //! The leader of a line: who speaks to the nodes for all who wait behind it.
 //!
-//! It decides who is told of what the leader's round has found. There is one leader at a time, and the next begins when it
+//! It says of each who waits behind whether a round of its own would have been in time, and has what its `Acquisition` decides. There is one leader at a time, and the next begins when it
 //! ends, in whatever way: its guard is dropped with its request. Leaders are started in a loop and not by each other: a
 //! runtime that refuses every task would otherwise end a thousand of them inside each other.
 
