@@ -181,25 +181,13 @@ impl<G, W, M> Client<G, W, M> {
         }
     }
 
-    /// Whether all grants are among the timers that want to be: for no later than they want, and not to be taken along
-    /// before they may be (K1).
+    /// Whether all grants are among the timers that want to be, for when they want (K1).
     pub fn are_scheduled(&self) -> bool {
-        let is_scheduled = |grant: &Grant<G>| match (grant.leases.poll_timeout(), grant.scheduled) {
-            (Some(next), Some((at, slack))) => {
-                at < next || at == next && slack <= grant.leases.lifecycle().slack()
-            }
-            (next, _) => next.is_none(),
+        let is_scheduled = |grant: &Grant<G>| {
+            let slack = grant.leases.lifecycle().slack();
+            grant.scheduled == grant.leases.poll_timeout().map(|at| (at, slack))
         };
         self.grants.iter().all(|(_, grant)| is_scheduled(grant))
-    }
-
-    /// [`schedule`](Self::schedule)s it, but for one that is looked at before: what it wants is seen to then.
-    pub(super) fn schedule_unless_early(&mut self, id: GrantId) -> Wakeup {
-        let is_early = self.grants.get(id.0).is_some_and(|grant| {
-            let next = grant.leases.poll_timeout();
-            next.is_none_or(|next| grant.scheduled.is_some_and(|(at, _)| at <= next))
-        });
-        if is_early { Wakeup::Silent } else { self.schedule(id) }
     }
 
     /// Sees to everything that is due at `now`, and to what may be taken along.

@@ -73,7 +73,7 @@ impl<G, W: Asks<M>, M> Client<G, W, M> {
                 let is_kept = !closed && grant.leases.keep(situation, heard_until);
                 if is_kept {
                     waiting.kept = Some(id);
-                    break Passed::Kept(self.schedule_unless_early(id));
+                    break Passed::Kept(self.schedule(id));
                 }
                 break Passed::ToNobody(None);
             };

@@ -166,6 +166,18 @@ fn k1_a_grant_is_among_the_timers_until_it_ends() {
     assert!(client.end(id, End::GivenBack(0)).is_some_and(|ended| ended.lease.was_held));
     assert_eq!((client.timers(), first_due(&client), client.held_count()), (0, None, 0));
     assert_eq!(client.next_look(at(1)), None);
+    // One that nobody has put there yet is not.
+    let Held { mut client, queue, footprint, .. } = held(Duration::ZERO);
+    let leases = held(Duration::ZERO).client.leases(id).unwrap().clone();
+    let other = NewGrant { leases, footprint, station: None, data: "other" };
+    let other = client.begin(other);
+    assert!(!client.are_scheduled());
+    assert_ne!(client.schedule(other), Wakeup::Start, "somebody sees to the timers");
+    assert!(client.are_scheduled());
+    // Whoever saw to them has come to a bad end.
+    client.abandon_timers();
+    let came = joins(&mut client, queue, STANDS, ask("next", WaitPolicy::For(TTL)));
+    assert!(matches!(came, Came::Waits(_, Wakeup::Start)), "{came:?}");
     assert_eq!(client.schedule(id), Wakeup::Silent);
     let Held { mut client, id, .. } = held(Duration::ZERO);
     assert_eq!((client.forget(id), client.forget(id)), (Some("grant"), None));
@@ -525,9 +537,16 @@ fn who_asks_beside_the_queue_comes_to_stand_where_it_came() {
     assert!(client.ask_at(queue, one) && !client.ask_at(queue, two));
     let _ = client.stand_at(queue, two, second).unwrap();
     assert!(matches!(client.ahead(queue, two), Some((1, None))));
-    // What the leader has won is one of several: there may be more.
+    // What the leader has won is one of several: there may be more, whatever was met before.
     client.begin_round(queue, at(1));
+    assert!(client.handle_lost(queue, "held", (true, true), at(2), |_| None).is_empty());
+    let told = |client: &mut Mine| joins(client, queue, ONCE, waits("once"));
+    assert!(matches!(told(&mut client), Came::Told("held", _)));
+    client.begin_round(queue, at(2));
     client.handle_won_permit(queue);
+    let came = told(&mut client);
+    let Came::Waits(once, _) = came else { panic!("{came:?}") };
+    client.leave(queue, once);
     assert!(client.handle_over(queue, one));
     assert_eq!(client.next_leader(queue, true).map(|(_, ask, _)| ask.name), Some("two"));
     // A leader whose rounds take too long stands behind those who wait.

@@ -44,7 +44,7 @@ pub(super) const FAULTS: &[Fault] = &[
         number: 79,
         name: "what is kept as nobody's is not looked at",
         edits: &[
-            edit("client/passing.rs", "break Passed::Kept(self.schedule_unless_early(id));", "break Passed::Kept(if $is { Wakeup::Silent } else { self.schedule_unless_early(id) });"),
+            edit("client/passing.rs", "break Passed::Kept(self.schedule(id));", "break Passed::Kept(if $is { Wakeup::Silent } else { self.schedule(id) });"),
         ],
         configuration: "handles_lingers",
         property: "what wants to be looked at",
