@@ -16,7 +16,8 @@
 //!
 //! # Invariants
 //!
-//! - **K1** A grant that wants to be looked at is among the timers, for when it wants to be; so is a request in a queue. What has ended or gone is not among them.
+//! - **K1** A grant that wants to be looked at is among the timers, for no later than it wants to be; so is a request in a
+//!   queue. What has ended or gone is not among them.
 //! - **K2** What a queue keeps as nobody's is kept; and one queue keeps it.
 //! - **K3** From the step on in which a grant is over, nothing is set for it on a node (F3).
 //! - **K4** A grant is handed on to the first in its queue that is in time, or to nobody.

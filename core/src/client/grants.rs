@@ -181,11 +181,14 @@ impl<G, W, M> Client<G, W, M> {
         }
     }
 
-    /// Whether all grants are among the timers that want to be, for when they want (K1).
+    /// Whether all grants are among the timers that want to be: for no later than they want, and not to be taken along
+    /// before they may be (K1).
     pub fn are_scheduled(&self) -> bool {
-        let is_scheduled = |grant: &Grant<G>| {
-            let slack = grant.leases.lifecycle().slack();
-            grant.scheduled == grant.leases.poll_timeout().map(|at| (at, slack))
+        let is_scheduled = |grant: &Grant<G>| match (grant.leases.poll_timeout(), grant.scheduled) {
+            (Some(next), Some((at, slack))) => {
+                at < next || at == next && slack <= grant.leases.lifecycle().slack()
+            }
+            (next, _) => next.is_none(),
         };
         self.grants.iter().all(|(_, grant)| is_scheduled(grant))
     }
