@@ -4,7 +4,7 @@
 //! and moves nothing: whoever asks it gives the grant to the next, or gives it back to the nodes.
 //!
 //! **Why it is safe.** To the nodes nothing happens: the same owner holds the key, up to the same deadline. In the
-//! process the lease before is over for its holder before the next one begins, both under the lock of the grant, so that
+//! process the lease before is over for its holder before the next one begins, both under the lock of the client, so that
 //! no two leases hold at any time. Each lease has its own token out of the range that the round has won; they are used in
 //! order and once, and `fencing` shows that no other grant has any of them.
 //!

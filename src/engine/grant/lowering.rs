@@ -1,7 +1,7 @@
 //! A grant whose holder goes on as a reader.
 //!
 //! Whatever is held alone may be held with others: the deadline stays, nothing is asked first, and nothing can fail. What
-//! was the holder's alone is over at once, in one step under the lock of the grant: its tenure is, for whoever looks at a
+//! was the holder's alone is over at once, in one step under the lock of the client: its tenure is, for whoever looks at a
 //! signal of it, and the rest of its tokens is handed to nobody, since readers on the nodes have numbers above them. The
 //! nodes follow with the next extension, which is begun here; one that has not followed keeps readers out, and no more.
 
