@@ -248,51 +248,121 @@ fn sources(folder: &Path) -> Vec<String> {
         .collect()
 }
 
-/// The files that the list of the architecture names, below `src/`: the first word of a line, under the folders that its
-/// blanks say, and what stands in brackets at its end.
-fn listed(list: &str) -> Vec<String> {
-    let mut folders: Vec<&str> = Vec::new();
-    let mut found = Vec::new();
-    for line in list.lines() {
-        let depth = (line.len() - line.trim_start().len()) / 2 - 1;
-        let name = line.split_whitespace().next().unwrap();
-        folders.truncate(depth);
-        if let Some(folder) = name.strip_suffix('/') {
-            folders.push(folder);
-            continue;
+/// The most words that the page of the architecture has.
+const MOST_WORDS: usize = 3000;
+
+/// Whether it is a path, by its form; from the root of the repository, or it is not found there.
+fn is_path(quoted: &str) -> bool {
+    let is_file = |ends: &str| quoted.ends_with(ends);
+    quoted.contains('/') || [".rs", ".lua", ".md", ".toml"].into_iter().any(is_file)
+}
+
+/// The parts of a name in the code: `a::b` has two. Nothing of anything else.
+fn parts(quoted: &str) -> Vec<&str> {
+    let is_name = quoted.chars().all(|c| c.is_alphanumeric() || c == '_' || c == ':');
+    if is_name { quoted.split("::").collect() } else { Vec::new() }
+}
+
+fn has_word(text: &str, word: &str) -> bool {
+    text.split(|c: char| !c.is_alphanumeric() && c != '_').any(|it| it == word)
+}
+
+/// What a page says of the code that is not so: paths that are not there, and names that are in none of the files of their
+/// row of a table or item of a list, or in no file of the source where there are none.
+fn not_so(page: &str, source: &str) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for line in page.lines() {
+        let quoted = quoted(line);
+        let (paths, names): (Vec<&str>, Vec<&str>) = quoted.into_iter().partition(|it| is_path(it));
+        let absent = paths.iter().filter(|path| !root().join(path).exists());
+        wrong.extend(absent.map(|path| format!("{path} is not there")));
+        let is_row = line.starts_with("| ") || line.starts_with(|c: char| c.is_ascii_digit());
+        let files: Vec<String> =
+            paths.iter().filter(|_| is_row).filter_map(|path| read(path).ok()).collect();
+        for part in names.iter().flat_map(|name| parts(name)) {
+            let is_there = if files.is_empty() {
+                has_word(source, part)
+            } else {
+                files.iter().any(|file| has_word(file, part))
+            };
+            if !is_there {
+                wrong.push(format!("no {part}: {line}"));
+            }
         }
-        let place =
-            |name: &str| folders.iter().copied().chain([name]).collect::<Vec<_>>().join("/");
-        let path = place(name);
-        let beside =
-            path.rsplit_once('/').map_or(String::new(), |(folder, _)| format!("{folder}/"));
-        let named = line.strip_suffix(".rs)").and_then(|line| line.rsplit_once('('));
-        found.extend(named.map(|(_, name)| format!("{beside}{name}.rs")));
-        found.push(path);
     }
-    found.sort();
-    found
+    wrong
 }
 
 #[test]
-fn the_architecture_lists_every_file_of_the_source_and_no_other() {
+fn the_architecture_is_short_and_every_path_and_name_in_it_is_there() {
     let page = read("docs/architecture.md").unwrap();
+    let words = page.split_whitespace().count();
+    assert!(words <= MOST_WORDS, "{words} words, and {MOST_WORDS} are the most");
+    let source =
+        [sources(&root().join("src")), sources(&root().join("core/src"))].concat().join("\n");
+    let wrong = not_so(&page, &source);
+    assert!(wrong.is_empty(), "docs/architecture.md\n{}", wrong.join("\n"));
+    let named = quoted(&page).into_iter().filter(|it| is_path(it)).count();
+    assert!(named > 100, "only {named} were found, which proves nothing");
+}
+
+/// Whether a file opens with what it is for. Attributes of a crate may stand before that.
+fn is_headed(text: &str) -> bool {
+    let lines = text.lines().skip_while(|line| line.starts_with("#!["));
+    let header =
+        lines.map_while(|line| line.strip_prefix("//!").or_else(|| line.strip_prefix("--")));
+    header.flat_map(str::split_whitespace).count() > 1
+}
+
+#[test]
+fn every_file_of_the_source_opens_with_what_it_is_for() {
     for (folder, least) in [("src", 100), ("core/src", 50)] {
-        let (_, list) = page.split_once(&format!("```text\n{folder}/\n")).expect("its list");
-        let (list, _) = list.split_once("```").unwrap();
-        let src = root().join(folder);
-        let there: Vec<String> = files(&src)
-            .iter()
-            .map(|path| path.strip_prefix(&src).unwrap().to_str().unwrap().replace('\\', "/"))
-            .collect();
-        let listed = listed(list);
-        let without = |all: &[String], others: &[String]| -> Vec<String> {
-            all.iter().filter(|path| !others.contains(path)).cloned().collect()
-        };
-        assert_eq!(without(&there, &listed), [""; 0], "these are not in the list");
-        assert_eq!(without(&listed, &there), [""; 0], "these are not there");
-        assert!(there.len() > least, "only {} were found, which proves nothing", there.len());
+        let files = files(&root().join(folder));
+        let is_code =
+            |path: &&PathBuf| path.extension().is_some_and(|it| it == "rs" || it == "lua");
+        let files: Vec<&PathBuf> = files.iter().filter(is_code).collect();
+        let without = files.iter().filter(|path| !is_headed(&fs::read_to_string(path).unwrap()));
+        let without: Vec<_> = without.map(|path| path.display().to_string()).collect();
+        assert!(without.is_empty(), "these do not\n{}", without.join("\n"));
+        assert!(files.len() > least, "only {} were found, which proves nothing", files.len());
     }
+}
+
+/// The locks of a source, and what wakes: the names of fields, or of a struct that is one.
+fn locks(source: &str) -> Vec<&str> {
+    let name = |line| -> Option<&str> {
+        let line = str::trim(line);
+        let is_lock = line.contains("Lock<") && !line.contains("OnceLock<");
+        let wakes = line.trim_end_matches([',', '>']).ends_with("Notify") && line.contains(": ");
+        if line.starts_with("//") || line.contains("fn ") || !(is_lock || wakes) {
+            return None;
+        }
+        // Of a field, or of a struct that is one.
+        let (name, _) = line.split_once(": ").or_else(|| line.split_once("(Lock<"))?;
+        name.split_whitespace().next_back()
+    };
+    source.lines().filter_map(name).collect()
+}
+
+#[test]
+fn the_architecture_names_every_lock_of_the_engine() {
+    let page = read("docs/architecture.md").unwrap();
+    let (_, section) = page.split_once("\n## The locks\n").unwrap();
+    let (section, _) = section.split_once("\n## ").unwrap();
+    let quoted = quoted(section);
+    let (mut wrong, mut found) = (Vec::new(), 0);
+    for path in files(&root().join("src/engine")) {
+        let source = fs::read_to_string(&path).unwrap();
+        let path = path.strip_prefix(root()).unwrap().to_str().unwrap().replace('\\', "/");
+        for lock in locks(&source) {
+            found += 1;
+            if !quoted.contains(&lock) || !quoted.contains(&&*path) {
+                wrong.push(format!("{path}: {lock}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "docs/architecture.md says nothing of\n{}", wrong.join("\n"));
+    assert!(found > 10, "only {found} were found, which proves nothing");
 }
 
 #[test]
@@ -419,8 +489,20 @@ fn what_is_not_there_is_found() {
         (text.to_owned(), fields.iter().copied().map(str::to_owned).collect::<Vec<_>>())
     };
     assert_eq!(events(source), [told("one", &["a", "d"]), told("of two", &["e"])]);
-    let list = "  a.rs  one\n  b/\n    c.rs  two   (c_test.rs)\n    d/e.rs  three\n  f.rs  four";
-    assert_eq!(listed(list), ["a.rs", "b/c.rs", "b/c_test.rs", "b/d/e.rs", "f.rs"]);
+    let page = "`tests/nowhere.rs`\n1. `tests/documents.rs` `root`, `not_so`\n`is::nowhere`";
+    let wrong = ["tests/nowhere.rs is not there", "no nowhere: `is::nowhere`"];
+    assert_eq!(not_so(page, "is"), wrong);
+    assert_eq!(
+        not_so("| `tests/fork.rs` `not_so` |", "not_so"),
+        ["no not_so: | `tests/fork.rs` `not_so` |"]
+    );
+    assert_eq!(not_so("`documents.rs`", ""), ["documents.rs is not there"]);
+    assert!(is_headed("#![no_std]\n//! Of the crate.\n") && is_headed("-- Of a script.\n"));
+    assert!(
+        !is_headed("use super::*;\n\n//! Too late.\n") && !is_headed("//! One\n") && !is_headed("")
+    );
+    let source = "struct A {\n    b: Lock<C>,\n    pub(super) d: Arc<Notify>,\n    e: OnceLock<F>,\n    f: OnceLock<Box<Notify>>,\n}\npub(super) struct G(Lock<H>);\nfn i(j: Lock<K>) {}";
+    assert_eq!(locks(source), ["b", "d", "f", "G"]);
     assert_eq!(quoted("`a` b `c`\n```text\n`d`\n```\n`e`"), ["a", "c", "e"]);
 }
 

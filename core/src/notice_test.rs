@@ -1,3 +1,5 @@
+//! What is told of a state that comes, lasts and goes, and what is not.
+
 use super::*;
 
 const SECOND: Duration = Duration::from_secs(1);
