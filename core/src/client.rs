@@ -1,15 +1,23 @@
-//! What one handle has to do with in its process: the grants that it holds, who waits for what here, and who is looked at when.
+//! Everything that one handle decides of what is asked for and held in its process.
 //!
-//! It composes the machines of a grant ([`Leases`], [`Footprint`]), of a queue ([`Queue`]) and of time ([`TimerQueue`]): each
-//! input changes all that it concerns in one step, and what follows comes out as a value. It sends nothing and wakes nobody;
-//! a driver carries that out, behind the one lock that it has around this. What a grant, a request or the outcome of a round
-//! is beside what decides on it, the driver says (`G`, `W`, `M`). Each grant and each request comes back out: none is dropped
+//! It composes the machines of a request ([`Acquisition`]), of a queue ([`Queue`]), of turns ([`Concurrency`]), of the place in the
+//! lines on the nodes ([`Waiter`](crate::Waiter)), of a grant ([`Leases`], [`Footprint`]) and of time ([`TimerQueue`]). Each input
+//! changes all that it concerns in one step. It sends nothing, wakes nobody, and reads no clock.
+//!
+//! # The driver
+//!
+//! A driver has one lock around this. Behind each call it drains [`poll_event`](Client::poll_event), without the lock, and does
+//! what each [`Event`] says. It calls [`handle_timeout`](Client::handle_timeout) at [`next_look`](Client::next_look). It runs the
+//! rounds, which are [`Round`](crate::Round)s: it has a request from [`Event::Begin`] until it calls
+//! [`handle_won`](Client::handle_won) or [`handle_lost`](Client::handle_lost). What a grant, a request, the outcome of a round and
+//! a release are beside what decides on them, the driver says (`G`, `W`, `M`, `R`). Each of them comes back out: none is dropped
 //! in here, as that may be code of a user.
 //!
 //! ```text
-//!  request --> join --+--> asks the nodes --> handle_won ---+--> begin --> schedule --> handle_timeout --> renewals, losses
-//!                     |                   --> handle_lost   |                 ^
-//!                     +--> stands, shares --> leave, late   |                 | handle_extension
+//!  request --> join --+--> Begin: a round ---> handle_won --+--> begin --> schedule --> handle_timeout --> renewals, losses
+//!                     |      ^       |                      |                 ^
+//!                     |  go_on       +-------> handle_lost  |                 | handle_extension
+//!                     +--> stands, shares --> leave, late   |                 |
 //!                     +--> takes what is kept --> resume <--+-- hand_on: the next in line has it, or it is kept
 //!                                                           +-- end: it is to be released, or is left to expire
 //! ```
@@ -22,33 +30,70 @@
 //! - **K3** From the step on in which a grant is over, nothing is set for it on a node (F3).
 //! - **K4** A grant is handed on to the first in its queue that is in time, or to nobody.
 //! - **K5** While a grant is handed on, kept or taken, there is no step in which its queue says that nobody has it.
+//! - **K6** A queue that is asked for has one leader, and no other queue has one.
+//! - **K7** Who asks is in a round, waits for its turn, or is among the timers for when it goes on.
 //!
-//! They are tested, each by name, in `tests/proof/protocol/client.rs`; and the model runs this whole, in `handles` and `tenures`.
+//! They are tested, each by name, in `tests/proof/protocol/client`; and the model runs this whole, in `handles` and `tenures`.
 
+mod asking;
+mod events;
 mod grants;
-mod leader;
+mod on_nodes;
 mod passing;
 mod queues;
+mod resources;
+mod rounds;
+mod turns;
 
-use alloc::{boxed::Box, vec::Vec};
+use alloc::{
+    boxed::Box,
+    collections::{BTreeSet, VecDeque},
+    vec::Vec,
+};
 use core::time::Duration;
 
 pub use self::{
+    asking::{AskId, Pause},
+    events::Event,
     grants::{DueNow, End, Ended, NewGrant},
-    leader::Pause,
+    on_nodes::Found,
     passing::{HandOn, Passed},
-    queues::{Came, Late, Left},
+    queues::{Came, Late},
+    rounds::{RoundAsked, RoundBegun},
+    turns::Lane,
+};
+use self::{
+    asking::{AskList, Asking},
+    on_nodes::OnNodes,
+    resources::ByName,
 };
 use super::{
     acquisition::{Acquisition, GiveUp},
+    command::NodeId,
+    concurrency::Concurrency,
     footprint::Footprint,
-    handover::Stay,
+    handover::{Stay, turn},
     leases::{Leases, NextLease},
+    line::ClientId,
     queue::{Place, Queue, Station},
+    round::Quorum,
     slab::{Key, Slab},
-    time::Timestamp,
+    target::Target,
+    time::{Nanos, Timestamp},
     timers::TimerQueue,
+    waiter::Patience,
 };
+
+/// What holds for everything that a client decides.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct ClientSettings {
+    /// Of how many nodes.
+    pub quorum: Quorum,
+    /// As which it stands in the lines on the nodes.
+    pub client: ClientId,
+    /// By when a node has answered, or never does.
+    pub node_timeout: Duration,
+}
 
 /// A grant of this client.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -74,19 +119,46 @@ pub trait Asks<M> {
     fn next(&self, steady: Timestamp) -> NextLease;
     /// It is told what a round before it came has met.
     fn handle_known(&mut self, met: &M);
+    /// It is told what the round of its leader has met.
+    fn handle_met(&mut self, met: &M);
+    /// Whether a round that took as long as this one would have been in time for it, which it was not for its leader.
+    fn is_in_time(&self, met: &M) -> bool;
+    /// Whether it asks for one round, and does not wait.
+    fn asks_once(&self) -> bool;
+    /// Whether its caller has gone.
+    fn is_given_up(&self) -> bool;
 }
 
 /// Everything that is decided of them.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub struct Client<G, W, M> {
+pub struct Client<G, W, M, R> {
+    settings: ClientSettings,
     grants: Slab<Box<Grant<G>>>,
     footprints: Slab<Footprint>,
     queues: Slab<Box<Waiting<W, M>>>,
+    by_name: ByName,
+    asking: Slab<Asking<W>>,
+    /// Who may be in a round: acquires, and releases, neither of which waits behind the other.
+    acquires: Concurrency<AskId>,
+    releases: Concurrency<R>,
+    /// When a release is to be told that it has waited for too long.
+    release_timer: Option<Timestamp>,
     timers: TimerQueue<Timed>,
+    /// What is to be done.
+    events: VecDeque<Event<W, R>>,
+    /// Whom this client has passed over in the lines on the nodes, for whatever resource.
+    patience: Patience,
+    /// How many want several resources, and wait; and those who are kept back for one of them.
+    waiting_sets: usize,
+    kept_back: BTreeSet<AskId>,
+    /// For how long others may be kept waiting by hand-overs.
+    turn: Duration,
     /// How many grants count as held.
     held: usize,
     /// No grant counts from now on.
     shut_down: bool,
+    /// No request is begun from now on.
+    closed: bool,
 }
 
 /// A grant with all that is kept of it.
@@ -97,7 +169,7 @@ struct Grant<G> {
     /// Under which place of which queue it was won.
     station: Option<(QueueId, Place)>,
     /// When it is looked at, and how much before that it may be taken along.
-    scheduled: Option<(Timestamp, Duration)>,
+    scheduled: Option<(Timestamp, Nanos)>,
     /// It counts as held.
     counts: bool,
     data: G,
@@ -108,30 +180,43 @@ struct Grant<G> {
 enum Timed {
     Grant(GrantId),
     Waiter(QueueId, Place),
+    Ask(AskId),
+    Releases,
 }
 
 /// One queue, with what is known of its resource here.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 struct Waiting<W, M> {
-    queue: Queue<Box<Waiter<W>>>,
+    target: Target,
+    /// How many have to do with it.
+    users: usize,
+    queue: Queue<Waiter<W>>,
+    /// Who asks the nodes, under which place: the leader, and those who ask for a permit beside it.
+    asks: AskList,
+    /// Those of them that pause, in the order in which they began to.
+    pausing: Vec<AskId>,
     /// What is held here, or was last.
     held: Option<GrantId>,
     /// What is held here as nobody's.
     kept: Option<GrantId>,
-    /// Somebody starts leaders already.
-    starting: bool,
     /// The leader is in a round.
     in_round: bool,
+    /// The key is gone since the last pause: the next one does not begin.
+    freed: bool,
+    /// The nodes that have said that it is, since that was a quorum last.
+    gone_from: Vec<NodeId>,
     /// What the last round has met that was lost, until one is won; and whether it has found the resource held.
     met: Option<(M, bool)>,
     /// What the next leader does before its first round.
     first: Pause,
-    /// Which place the leader has among all acquires, while it waits there for its first turn.
-    turn: Option<(Place, u64)>,
     /// When somebody stood in line here last.
     waited_for: Option<Timestamp>,
+    /// Of several resources: since when the leader waits, once a round was lost.
+    waits_since: Option<Timestamp>,
     /// For how long it has not been left to others.
     stay: Stay,
+    /// The place of this client in the lines on the nodes.
+    on_nodes: OnNodes,
 }
 
 /// One who waits in a queue, or for what a round finds.
@@ -146,37 +231,55 @@ struct Waiter<W> {
     in_vain: Option<GiveUp>,
 }
 
-impl<G, W, M> Default for Client<G, W, M> {
-    fn default() -> Self {
+impl<W, M> Waiting<W, M> {
+    fn new(target: Target) -> Self {
         Self {
+            target,
+            users: 1,
+            queue: Queue::default(),
+            asks: AskList::default(),
+            pausing: Vec::new(),
+            held: None,
+            kept: None,
+            in_round: false,
+            freed: false,
+            gone_from: Vec::new(),
+            met: None,
+            first: Pause::None,
+            waited_for: None,
+            waits_since: None,
+            stay: Stay::default(),
+            on_nodes: OnNodes::default(),
+        }
+    }
+}
+
+impl<G, W, M, R> Client<G, W, M, R> {
+    /// One that has nothing to do yet.
+    pub fn new(settings: ClientSettings) -> Self {
+        let ClientSettings { quorum, node_timeout, .. } = settings;
+        Self {
+            settings,
             grants: Slab::default(),
             footprints: Slab::default(),
             queues: Slab::default(),
+            by_name: ByName::default(),
+            asking: Slab::default(),
+            acquires: Concurrency::new(quorum, node_timeout),
+            releases: Concurrency::new(quorum, node_timeout),
+            release_timer: None,
             timers: TimerQueue::default(),
+            events: VecDeque::new(),
+            patience: Patience::default(),
+            waiting_sets: 0,
+            kept_back: BTreeSet::new(),
+            turn: turn(None),
             held: 0,
             shut_down: false,
+            closed: false,
         }
     }
-}
 
-impl<W, M> Default for Waiting<W, M> {
-    fn default() -> Self {
-        Self {
-            queue: Queue::default(),
-            held: None,
-            kept: None,
-            starting: false,
-            in_round: false,
-            met: None,
-            first: Pause::None,
-            turn: None,
-            waited_for: None,
-            stay: Stay::default(),
-        }
-    }
-}
-
-impl<G, W, M> Client<G, W, M> {
     /// When to look again; `None` when there is nothing left, and so nobody sees to the timers any more.
     pub fn next_look(&mut self, now: Timestamp) -> Option<Timestamp> {
         self.timers.next_look(now)
@@ -224,6 +327,6 @@ fn gone<W>(timers: &mut TimerQueue<Timed>, id: QueueId, waiter: Waiter<W>) -> W 
 }
 
 /// The same of several.
-fn all_gone<W>(timers: &mut TimerQueue<Timed>, id: QueueId, all: Vec<Box<Waiter<W>>>) -> Vec<W> {
-    all.into_iter().map(|waiter| gone(timers, id, *waiter)).collect()
+fn all_gone<W>(timers: &mut TimerQueue<Timed>, id: QueueId, all: Vec<Waiter<W>>) -> Vec<W> {
+    all.into_iter().map(|waiter| gone(timers, id, waiter)).collect()
 }

@@ -26,7 +26,10 @@
 //! restore before that would break the proof (`tests/proof/protocol/tokens.rs` finds how).
 
 use alloc::string::{String, ToString};
-use core::{fmt, str::FromStr};
+use core::{fmt, num::NonZeroU64, str::FromStr};
+
+/// The largest token.
+const LARGEST: u64 = (1 << 53) - 1;
 
 /// A number larger than that of every lease on the resource that was granted before this one was asked for. (One that its
 /// process has handed on from the lease before counts as asked for when that grant was: `docs/safety.md`.) A store
@@ -49,42 +52,51 @@ use core::{fmt, str::FromStr};
 /// assert!("-1".parse::<FencingToken>().is_err());
 /// # Ok::<(), InvalidToken>(())
 /// ```
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct FencingToken(u64);
+#[derive(Clone, Copy, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct FencingToken(
+    /// One more than the number, so that an `Option` of it needs no more room.
+    NonZeroU64,
+);
 
 impl FencingToken {
     /// The largest token. The scripts on the nodes count in doubles, which are exact up to here; a clock
     /// in microseconds gets there in the year 2255.
-    pub const MAX: Self = Self((1 << 53) - 1);
+    pub const MAX: Self = Self(NonZeroU64::MIN.saturating_add(LARGEST));
 
     /// The token of this number. One above [`MAX`](FencingToken::MAX), which no node grants, is cut to it; `try_from`
     /// refuses it.
     pub const fn new(number: u64) -> Self {
-        if number > Self::MAX.0 { Self::MAX } else { Self(number) }
+        if number > LARGEST { Self::MAX } else { Self(NonZeroU64::MIN.saturating_add(number)) }
     }
 
     /// The number.
     pub const fn get(self) -> u64 {
-        self.0
+        self.0.get() - 1
+    }
+}
+
+impl fmt::Debug for FencingToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("FencingToken").field(&self.get()).finish()
     }
 }
 
 impl fmt::Display for FencingToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        self.get().fmt(f)
     }
 }
 
 impl From<FencingToken> for u64 {
     fn from(token: FencingToken) -> Self {
-        token.0
+        token.get()
     }
 }
 
 impl From<FencingToken> for i64 {
     fn from(token: FencingToken) -> Self {
         // Lossless: no token is above `MAX`, which `new` and `try_from` see to.
-        token.0.cast_signed()
+        token.get().cast_signed()
     }
 }
 
@@ -98,7 +110,7 @@ impl TryFrom<u64> for FencingToken {
     type Error = InvalidToken;
 
     fn try_from(number: u64) -> Result<Self, InvalidToken> {
-        if number > Self::MAX.0 { Err(InvalidToken) } else { Ok(Self(number)) }
+        if number > LARGEST { Err(InvalidToken) } else { Ok(Self::new(number)) }
     }
 }
 
@@ -145,8 +157,8 @@ impl TokenRange {
     /// So many tokens, of which this is the last.
     pub const fn ending_at(last: FencingToken, count: u64) -> Self {
         // A counter begins at zero, which is nobody's.
-        let left = if count < last.0 { count } else { last.0 };
-        let first = FencingToken(last.0.saturating_sub(left.saturating_sub(1)));
+        let left = if count < last.get() { count } else { last.get() };
+        let first = FencingToken::new(last.get().saturating_sub(left.saturating_sub(1)));
         Self { first, last, left }
     }
 
@@ -173,7 +185,7 @@ impl TokenRange {
     pub const fn next(&mut self) -> Option<FencingToken> {
         let Some(left) = self.left.checked_sub(1) else { return None };
         self.left = left;
-        Some(FencingToken(self.last.0.saturating_sub(left)))
+        Some(FencingToken::new(self.last.get().saturating_sub(left)))
     }
 }
 

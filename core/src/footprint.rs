@@ -25,7 +25,7 @@
 //! They are tested, each by name, in `tests/proof/protocol/footprint.rs`, beside a world in which commands are lost, late, and
 //! executed behind others.
 
-use alloc::{collections::VecDeque, vec, vec::Vec};
+use alloc::{boxed::Box, vec, vec::Vec};
 use core::time::Duration;
 
 use super::{
@@ -91,9 +91,9 @@ enum Phase {
 /// Inputs are the `handle_*` calls; after each of them drain [`poll_release`](Footprint::poll_release).
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Footprint {
-    places: Vec<Place>,
+    places: Box<[Place]>,
     phase: Phase,
-    orders: VecDeque<ReleaseOrder>,
+    orders: Vec<ReleaseOrder>,
 }
 
 impl Footprint {
@@ -105,7 +105,7 @@ impl Footprint {
             restoring: false,
             restore_may_land_late: false,
         };
-        Self { places: vec![nowhere; nodes], phase: Phase::Open, orders: VecDeque::new() }
+        Self { places: vec![nowhere; nodes].into(), phase: Phase::Open, orders: Vec::new() }
     }
 
     /// The acquire is handed out to be sent there.
@@ -225,7 +225,7 @@ impl Footprint {
 
     /// The next node to release on.
     pub fn poll_release(&mut self) -> Option<ReleaseOrder> {
-        self.orders.pop_front()
+        if self.orders.is_empty() { None } else { Some(self.orders.remove(0)) }
     }
 
     /// Whether everything is to be released, or has been.
@@ -260,7 +260,7 @@ impl Footprint {
         };
         let may_land_late = place.may_land_late(self.phase);
         let several = may_land_late && place.restored;
-        self.orders.push_back(ReleaseOrder { node, may_land_late, several });
+        self.orders.push(ReleaseOrder { node, may_land_late, several });
     }
 }
 

@@ -211,6 +211,11 @@ impl Cohort {
         self.leases < MOST_IN_A_ROW && self.tokens.as_ref().is_none_or(|tokens| tokens.left() > 0)
     }
 
+    /// Whether they have tokens.
+    pub const fn is_fenced(&self) -> bool {
+        self.tokens.is_some()
+    }
+
     /// How many leases there have been.
     pub const fn leases(&self) -> u64 {
         self.leases

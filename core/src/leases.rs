@@ -26,7 +26,7 @@ use super::{
     handover::Cohort,
     lifecycle::{ExtendOutcome, LeaseAction, Lifecycle},
     loss::LossReason,
-    time::Timestamp,
+    time::{Nanos, Timestamp},
     validity,
 };
 
@@ -37,7 +37,7 @@ pub struct Leases {
     /// How often it has been handed on, and may be.
     cohort: Cohort,
     /// For how long its keys stand beyond its ttl.
-    lock_delay: Duration,
+    lock_delay: Nanos,
     /// It is not handed on.
     alone: bool,
     /// Its holder shares it with readers, and had it alone.
@@ -67,7 +67,7 @@ struct Current {
     /// Work goes on under it that ends when it is lost, and then gives it back.
     has_work: bool,
     /// For how long the grant is kept behind it as nobody's.
-    linger: Duration,
+    linger: Nanos,
     /// A shutdown has ended it.
     shut_down: bool,
 }
@@ -95,7 +95,7 @@ impl Leases {
         Self {
             lifecycle,
             cohort,
-            lock_delay,
+            lock_delay: Nanos::new(lock_delay),
             alone,
             lowered: false,
             warning: None,
@@ -128,7 +128,12 @@ impl Leases {
 
     /// For how long a node keeps its key.
     pub fn key_life(&self) -> Duration {
-        validity::key_life(self.lifecycle.ttl(), self.lock_delay)
+        validity::key_life(self.lifecycle.ttl(), self.lock_delay.get())
+    }
+
+    /// Whether they have tokens.
+    pub const fn is_fenced(&self) -> bool {
+        self.cohort.is_fenced()
     }
 
     /// How many there have been.
@@ -153,7 +158,7 @@ impl Leases {
 
     /// Whether the current one asked for the grant to be kept behind it.
     pub const fn lingers(&self) -> bool {
-        !self.current.linger.is_zero()
+        !self.current.linger.get().is_zero()
     }
 
     /// Why it is about to be lost.
@@ -307,6 +312,7 @@ impl Current {
         linger: Duration,
     ) -> Self {
         let (taken, hold, has_work, shut_down) = (false, None, false, false);
+        let linger = Nanos::new(linger);
         Self { number, token, taken, keeps_until, hold, has_work, linger, shut_down }
     }
 }

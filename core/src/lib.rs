@@ -29,11 +29,11 @@
 //!   `Lost` yields one more release to that node.
 //! - **P6** Every node is sent at most one acquire per round, and one owner serves one round.
 //!
-//! Those of what one handle holds and who waits for it, **K1** to **K5**, stand in `client`, which composes the machines of
-//! a process: of the queue of a resource, **L1** to **L7**, in `queue`; of hand-overs, **H1** to **H5**, in `handover`; of the
+//! Those of what one handle holds and who waits for it, **K1** to **K7**, stand in `client`, which composes the machines of
+//! a process: of the queue of a resource, **L1** to **L7**, in `queue`; of hand-overs, **H1** to **H6**, in `handover`; of the
 //! leases of a grant, **G1** to **G5**, in `leases`. Those of the rounds under way at once, **C1** to **C5**, stand in
 //! `concurrency`; of releases that are not confirmed, **U1** to **U4**, in `releases`; of one who waits in the lines on the
-//! nodes, **T1** to **T6**, in [`Waiter`]'s file; of the admission, **M1** to **M10**, there. All are tested, each by name, in
+//! nodes, **T1** to **T7**, in [`Waiter`]'s file; of the admission, **M1** to **M10**, there. All are tested, each by name, in
 //! `tests/proof/protocol`.
 
 #![no_std]
@@ -95,8 +95,8 @@ pub use admission::{
     Join, Marker, NodeClock, Sight, Standing, Visit, VisitStep, VoteBlock,
 };
 pub use client::{
-    Asks, Came, Client, DueNow, End, Ended, FootprintId, GrantId, HandOn, Late, Left, NewGrant,
-    Passed, Pause, QueueId,
+    AskId, Asks, Came, Client, ClientSettings, DueNow, End, Ended, Event, FootprintId, Found,
+    GrantId, HandOn, Lane, Late, NewGrant, Passed, Pause, QueueId, RoundAsked, RoundBegun,
 };
 pub use command::{Cause, Command, Denial, Failure, Granted, Mark, NodeId, Reply};
 pub use concurrency::{Concurrency, Load, Turn};
@@ -128,7 +128,7 @@ pub use resource::{Resource, ResourceError};
 pub use round::{ExtendSpec, Quorum, Round, RoundLoss, RoundSpec, Tally, Verdict};
 pub use slots::{Slot, Slots, SlotsError};
 pub use target::{ResourceSet, ResourceSetError, Target};
-pub use time::Timestamp;
+pub use time::{Nanos, Timestamp};
 pub use timers::{TimerQueue, Wakeup};
 pub use validity::Drift;
 pub use waiter::{LineAnswer, Patience, Waiter};

@@ -3,11 +3,15 @@
 //! It decides. It never extends, never notifies and never looks at a clock: it is asked at a time, and says
 //! when it wants to be asked again. A lost lease stays lost.
 
+mod asked;
+
+use alloc::boxed::Box;
 use core::time::Duration;
 
+use self::asked::Asked;
 use super::{
     loss::LossReason,
-    time::Timestamp,
+    time::{Nanos, Timestamp},
     validity::{self, Drift},
 };
 
@@ -70,17 +74,16 @@ pub enum ExtendOutcome {
 /// by `stop_within`, the warning comes earlier too.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Lifecycle {
-    ttl: Duration,
+    ttl: Nanos,
     drift: Drift,
-    renewal: RenewalPolicy,
-    granted: Timestamp,
+    /// What its holder asked for; in a box, as few do.
+    asked: Option<Box<Asked>>,
     deadline: Timestamp,
     extend_at: Option<Timestamp>,
     /// An extension that was asked for here is under way, whose end plans the next.
     extending: bool,
     /// The next renewal is to come this much after the last began to count, not a third of what is promised.
-    soon: Option<Duration>,
-    last_heartbeat: Timestamp,
+    soon: Option<Nanos>,
     warned: bool,
     failing: bool,
     lost: Option<LossReason>,
@@ -97,15 +100,13 @@ impl Lifecycle {
         renewal: RenewalPolicy,
     ) -> Self {
         let mut lifecycle = Self {
-            ttl,
+            ttl: Nanos::new(ttl),
             drift,
-            renewal,
-            granted: started,
+            asked: Asked::at(started, renewal),
             deadline,
             extend_at: None,
             extending: false,
             soon: None,
-            last_heartbeat: started,
             warned: false,
             failing: false,
             lost: None,
@@ -131,12 +132,12 @@ impl Lifecycle {
 
     /// The lifetime that an extension asks for.
     pub const fn ttl(&self) -> Duration {
-        self.ttl
+        self.ttl.get()
     }
 
     /// Whether it is renewed.
-    pub const fn renews(&self) -> bool {
-        self.renewal.renew
+    pub fn renews(&self) -> bool {
+        self.renewal().renew
     }
 
     /// The allowance for clock rates that an extension counts with.
@@ -168,7 +169,7 @@ impl Lifecycle {
     pub fn slack(&self) -> Duration {
         let is_renewal = self.extend_at.is_some_and(|at| at < self.warn_at().min(self.lose_at()));
         // A heartbeat may come until the last moment, so a watched lease is never asked early.
-        let may_be_early = is_renewal && !self.failing && self.renewal.heartbeat_within.is_none();
+        let may_be_early = is_renewal && !self.failing && self.renewal().heartbeat_within.is_none();
         if may_be_early { self.promised() / 30 } else { Duration::ZERO }
     }
 
@@ -254,7 +255,7 @@ impl Lifecycle {
             }
             ExtendOutcome::InDoubt => {
                 self.failing = true;
-                if self.renewal.renew {
+                if self.renews() {
                     self.extend_at = Some(self.retry_at(now));
                 }
                 None
@@ -270,9 +271,8 @@ impl Lifecycle {
     pub fn handle_tenure(&mut self, ttl: Duration, renewal: RenewalPolicy, now: Timestamp) -> bool {
         // Where the limit of the one before was over, no renewal is planned any more.
         let none_planned = renewal.renew && self.extend_at.is_none() && !self.extending;
-        let changed = (ttl, renewal) != (self.ttl, self.renewal) || none_planned;
-        (self.ttl, self.renewal) = (ttl.max(self.ttl), renewal);
-        (self.granted, self.last_heartbeat) = (now, now);
+        let changed = (ttl, renewal) != (self.ttl(), self.renewal()) || none_planned;
+        (self.ttl, self.asked) = (self.ttl.max(Nanos::new(ttl)), Asked::at(now, renewal));
         if changed && !self.extending {
             self.plan(now);
         } else if !renewal.renew {
@@ -287,14 +287,14 @@ impl Lifecycle {
     ///
     /// True says that it wants to be asked again at another time than before.
     pub fn handle_node_back(&mut self, random: u8, now: Timestamp) -> bool {
-        if self.lost.is_some() || !self.renewal.renew || self.failing {
+        if self.lost.is_some() || !self.renews() || self.failing {
             // What fails is tried again sooner than that.
             return false;
         }
         let chance = (self.promised() / 20).saturating_mul(u32::from(random)) / u32::from(u8::MAX);
         let soon = self.promised() / 10;
         // One that is under way may have been sent before that node was there, also one of the holder's own.
-        let after = soon.saturating_add(chance);
+        let after = Nanos::new(soon.saturating_add(chance));
         self.soon = Some(self.soon.map_or(after, |before| before.min(after)));
         if self.extending {
             return false;
@@ -313,12 +313,17 @@ impl Lifecycle {
 
     /// The worker gave a heartbeat at `now`.
     pub fn handle_heartbeat(&mut self, now: Timestamp) {
-        self.last_heartbeat = self.last_heartbeat.max(now);
+        let asked = self.asked.iter_mut();
+        asked.for_each(|asked| asked.last_heartbeat = asked.last_heartbeat.max(now));
+    }
+
+    fn renewal(&self) -> RenewalPolicy {
+        self.asked.as_ref().map_or_else(RenewalPolicy::default, |asked| asked.renewal)
     }
 
     /// What a grant or an extension promises when it takes no time.
     fn promised(&self) -> Duration {
-        self.ttl.saturating_sub(self.drift.of(self.ttl))
+        self.ttl().saturating_sub(self.drift.of(self.ttl()))
     }
 
     /// How much of what was promised last has passed: from the deadline, and so from before the first send, like the
@@ -329,9 +334,9 @@ impl Lifecycle {
 
     /// Plans the next renewal, a third of what is promised after the last one began to count, or sooner.
     fn plan(&mut self, now: Timestamp) {
-        let after = self.soon.take().unwrap_or_else(|| self.promised() / 3);
+        let after = self.soon.take().map_or_else(|| self.promised() / 3, Nanos::get);
         let until = after.saturating_sub(self.passed(now));
-        self.extend_at = self.renewal.renew.then(|| now.saturating_add(until));
+        self.extend_at = self.renews().then(|| now.saturating_add(until));
     }
 
     /// When to try again what failed at `now`.
@@ -344,9 +349,10 @@ impl Lifecycle {
         let over = |limit: Option<Duration>, since: Timestamp| {
             limit.is_some_and(|limit| now.saturating_since(since) >= limit)
         };
-        if over(self.renewal.max_hold, self.granted) {
+        let Asked { renewal, granted, last_heartbeat } = self.asked.as_deref()?;
+        if over(renewal.max_hold, *granted) {
             Some(LossReason::MaxHold)
-        } else if over(self.renewal.heartbeat_within, self.last_heartbeat) {
+        } else if over(renewal.heartbeat_within, *last_heartbeat) {
             Some(LossReason::NoHeartbeat)
         } else {
             None
@@ -356,8 +362,8 @@ impl Lifecycle {
     fn reason(&self, now: Timestamp) -> LossReason {
         match self.limit(now) {
             // A limit only stops renewals; without them the lease would have ended all the same.
-            Some(limit) if self.renewal.renew => limit,
-            _ if self.failing || self.renewal.renew => LossReason::RenewalFailed,
+            Some(limit) if self.renews() => limit,
+            _ if self.failing || self.renews() => LossReason::RenewalFailed,
             _ => LossReason::NotRenewed,
         }
     }
@@ -365,11 +371,11 @@ impl Lifecycle {
     /// The loss is told a little before the validity ends, so that it is known in time: a hundredth of the
     /// ttl, between 2 and 50 ms, and a tenth of what is promised at most; or as long as the holder needs to stop.
     fn lead(&self) -> Duration {
-        self.least_lead().max(self.renewal.stop_within.min(self.promised() / 2))
+        self.least_lead().max(self.renewal().stop_within.min(self.promised() / 2))
     }
 
     fn least_lead(&self) -> Duration {
-        let lead = (self.ttl / 100).clamp(Duration::from_millis(2), Duration::from_millis(50));
+        let lead = (self.ttl() / 100).clamp(Duration::from_millis(2), Duration::from_millis(50));
         lead.min(self.promised() / 10)
     }
 

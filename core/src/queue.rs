@@ -28,13 +28,13 @@
 mod join;
 
 use alloc::{collections::BTreeMap, vec::Vec};
-use core::mem;
+use core::{mem, num::NonZeroU64};
 
 pub use self::join::{Comer, Joined, Known};
 
 /// A place in the order of arrival. None is given twice.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct Place(u64);
+pub struct Place(NonZeroU64);
 
 /// What there is to do with the resource in this process.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -51,7 +51,7 @@ pub enum Station {
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Queue<W> {
     station: Station,
-    next: u64,
+    next: NonZeroU64,
     /// Those who stand in line.
     waiting: BTreeMap<Place, W>,
     /// Those who want to know what the round finds that is under way.
@@ -63,7 +63,7 @@ pub struct Queue<W> {
 impl<W> Default for Queue<W> {
     fn default() -> Self {
         let (waiting, sharing, moved) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { station: Station::Free, next: 0, waiting, sharing, moved }
+        Self { station: Station::Free, next: NonZeroU64::MIN, waiting, sharing, moved }
     }
 }
 
@@ -262,7 +262,7 @@ impl<W> Queue<W> {
     }
 
     const fn place(&mut self) -> Place {
-        self.next += 1;
+        self.next = self.next.saturating_add(1);
         Place(self.next)
     }
 }

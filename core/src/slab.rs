@@ -16,6 +16,13 @@ pub(crate) struct Key {
     generation: u32,
 }
 
+impl Key {
+    /// Where it stands, which another one may do later.
+    pub(crate) const fn index(self) -> u32 {
+        self.index
+    }
+}
+
 /// The values.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct Slab<T> {

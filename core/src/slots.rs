@@ -5,6 +5,7 @@
 
 use alloc::{boxed::Box, format, sync::Arc, vec::Vec};
 use core::{
+    cmp::Ordering,
     fmt,
     hash::{Hash, Hasher},
 };
@@ -129,6 +130,21 @@ impl PartialEq for Slots {
 
 impl Eq for Slots {}
 
+impl Ord for Slots {
+    fn cmp(&self, other: &Self) -> Ordering {
+        if Arc::ptr_eq(&self.0, &other.0) {
+            return Ordering::Equal;
+        }
+        (self.line(), self.len(), self.all()).cmp(&(other.line(), other.len(), other.all()))
+    }
+}
+
+impl PartialOrd for Slots {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
 impl Hash for Slots {
     fn hash<H: Hasher>(&self, state: &mut H) {
         // The slots follow from these two, but for those of a release.
@@ -149,7 +165,7 @@ impl fmt::Debug for Slots {
 }
 
 /// One slot of a semaphore.
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Slot {
     slots: Slots,
     number: u8,

@@ -25,7 +25,7 @@ use super::{
 /// assert_eq!(Target::from(set).resource(), &Resource::new("a")?);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Target {
     /// One resource.
     One(Resource),
@@ -157,11 +157,11 @@ impl fmt::Display for Target {
 /// assert_eq!(many, Err(ResourceSetError::TooMany { resources: 33 }));
 /// # Ok::<(), quorlock_core::ResourceError>(())
 /// ```
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct ResourceSet(Arc<Sorted>);
 
 /// Behind one thin pointer, so that a target is no larger than the name of one resource.
-#[derive(Debug, Eq, Hash, PartialEq)]
+#[derive(Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 struct Sorted {
     first: Resource,
     all: Box<[Resource]>,

@@ -6,7 +6,7 @@
 use alloc::{collections::BTreeMap, vec::Vec};
 use core::time::Duration;
 
-use super::time::Timestamp;
+use super::time::{Nanos, Timestamp};
 
 /// The most keys that share one command: leases, unless one has several.
 const BATCH: usize = 128;
@@ -38,7 +38,7 @@ pub enum Wakeup {
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct TimerQueue<T> {
     /// Each with how much before its time it may be taken out together with another one.
-    by_time: BTreeMap<(Timestamp, T), Duration>,
+    by_time: BTreeMap<(Timestamp, T), Nanos>,
     /// Whether somebody sees to the entries.
     attended: bool,
     /// When they are looked at next; the origin while they are.
@@ -67,7 +67,7 @@ impl<T: Copy + Ord> TimerQueue<T> {
         if let Some(old) = old {
             self.cancel(old, item);
         }
-        self.by_time.insert((at, item), slack);
+        self.by_time.insert((at, item), Nanos::new(slack));
         if !core::mem::replace(&mut self.attended, true) {
             self.next_look = Timestamp::ORIGIN;
             Wakeup::Start
@@ -96,7 +96,7 @@ impl<T: Copy + Ord> TimerQueue<T> {
             && first.key().0 <= limit
         {
             let (entry, slack) = first.remove_entry();
-            reach = reach.max(slack);
+            reach = reach.max(slack.get());
             due.push(entry);
         }
         let until = now.saturating_add(reach);
@@ -107,7 +107,7 @@ impl<T: Copy + Ord> TimerQueue<T> {
             .take_while(|((at, _), _)| *at <= until)
             // Enough to fill the batch in the usual case, and few enough to be looked at each time.
             .take(BATCH)
-            .filter(|((at, _), slack)| *at <= now.saturating_add(**slack))
+            .filter(|((at, _), slack)| *at <= now.saturating_add(slack.get()))
             .map(|(entry, _)| *entry)
             .take(BATCH.saturating_sub(due.len()))
             .collect();
@@ -131,6 +131,11 @@ impl<T: Copy + Ord> TimerQueue<T> {
     /// Whoever saw to the entries has ended with the work undone: the next entry starts somebody else.
     pub const fn abandon(&mut self) {
         self.attended = false;
+    }
+
+    /// Whether this entry is there, for this time.
+    pub fn contains(&self, at: Timestamp, item: T) -> bool {
+        self.by_time.contains_key(&(at, item))
     }
 
     /// The number of entries.

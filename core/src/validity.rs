@@ -39,8 +39,11 @@ impl Drift {
 
     /// The allowance for a lease of `ttl`, rounded up.
     pub fn of(self, ttl: Duration) -> Duration {
-        // No product of a ttl overflows 128 bits. A share too long for a duration takes all that there is.
-        let nanos = ttl.as_nanos().saturating_mul(u128::from(self.per_mille)).div_ceil(1000);
+        // No product of a ttl overflows 128 bits, and most do not 64, which are divided sooner. A share too long for a
+        // duration takes all that there is.
+        let product = ttl.as_nanos().saturating_mul(u128::from(self.per_mille));
+        let nanos = u64::try_from(product)
+            .map_or_else(|_| product.div_ceil(1000), |product| product.div_ceil(1000).into());
         let share = u64::try_from(nanos).map_or(Duration::MAX, Duration::from_nanos);
         share.saturating_add(self.fixed)
     }

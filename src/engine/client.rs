@@ -8,12 +8,12 @@ use std::{
     sync::{Arc, MutexGuard, Weak},
 };
 
-use super::{Grant, Met, Request, held::Outcomes};
+use super::{Grant, Met, Request, Unsent, held::Outcomes};
 use crate::{
     error::Reports,
     lock::Lock,
     node::Hurries,
-    protocol::{self, Note, Owner, Timestamp},
+    protocol::{self, ClientSettings, Lane, Note, Owner, Timestamp},
     runtime::Process,
     telemetry::Caller,
 };
@@ -22,7 +22,7 @@ use crate::{
 const LOOKS: usize = 16;
 
 /// What is decided of the grants and requests of this process.
-pub(super) type Client = protocol::Client<Kept, Request, Arc<Met>>;
+pub(super) type Client = protocol::Client<Kept, Box<Request>, Arc<Met>, Arc<Unsent>>;
 
 /// What is kept with a grant.
 pub(super) struct Kept {
@@ -38,7 +38,7 @@ pub(super) struct Kept {
     /// What it leaves beside its key.
     pub(super) note: Option<Note>,
     /// What the nodes have said to the last extension, where that has failed.
-    pub(super) doubt: Option<Reports>,
+    pub(super) doubt: Option<Box<Reports>>,
     /// While it counts as held, nodes that are away are tried the sooner for it.
     pub(super) hurries: Option<Hurries>,
 }
@@ -51,8 +51,13 @@ pub(super) struct SharedClient {
 }
 
 impl SharedClient {
-    pub(super) fn new(process: Process) -> Self {
-        Self { client: Arc::new(Lock::new(Client::default())), process }
+    pub(super) fn new(process: Process, settings: ClientSettings) -> Self {
+        Self { client: Arc::new(Lock::new(Client::new(settings))), process }
+    }
+
+    /// The one in which anybody is told what becomes of what it holds.
+    pub(super) const fn process(&self) -> Process {
+        self.process
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Client> {
@@ -88,6 +93,12 @@ impl SharedClient {
 
 impl fmt::Debug for SharedClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client").finish_non_exhaustive()
+        let mut shown = f.debug_struct("Client");
+        // Nothing where somebody has the lock: in a forked process that may be for ever.
+        if let Some(client) = self.client.try_lock() {
+            shown.field("queues", &client.queues());
+            shown.field("waiting", &client.crowd(Lane::Acquires));
+        }
+        shown.finish_non_exhaustive()
     }
 }

@@ -23,6 +23,10 @@ impl SharedFootprint {
         Self { client: client.clone(), id }
     }
 
+    pub(super) const fn client(&self) -> &SharedClient {
+        &self.client
+    }
+
     pub(super) const fn id(&self) -> FootprintId {
         self.id
     }
@@ -81,13 +85,21 @@ mod tests {
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
     use super::*;
-    use crate::{protocol::NodeId, runtime::Process};
+    use crate::{
+        protocol::{ClientId, ClientSettings, NodeId, Quorum},
+        runtime::Process,
+    };
 
     /// A lease that was released while its round was still waiting for stragglers was reported as ended before.
     #[test]
     fn whoever_ends_a_grant_gets_all_orders_though_its_round_asks_at_the_same_time() {
         const NODES: usize = 5;
-        let client = SharedClient::new(Process::current());
+        let settings = ClientSettings {
+            quorum: Quorum::of(NODES),
+            client: ClientId::new([1; 8]),
+            node_timeout: Duration::from_secs(1),
+        };
+        let client = SharedClient::new(Process::current(), settings);
         let footprint = || {
             let mut footprint = Footprint::new(NODES);
             (0..NODES).for_each(|node| footprint.handle_acquire_sent(NodeId::new(node)));

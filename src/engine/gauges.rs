@@ -10,9 +10,10 @@ use std::{
 
 use futures::future::select;
 
-use super::{Engine, turns::Lane};
+use super::Engine;
 use crate::{
     node::{ClockOffset, NodeState, NodeStatus},
+    protocol::Lane,
     telemetry::metrics::{self, Labelled},
 };
 
@@ -55,7 +56,9 @@ fn show(engine: &Engine) {
         );
     }
     let voting = statuses.iter().filter(|status| status.state == NodeState::Ready).count();
-    metrics::quorum(fleet, voting, engine.quorum.needed(), engine.waiting(Lane::Acquires));
+    // Asked before the recorder, which is code of the user's.
+    let waiting = engine.client.lock().crowd(Lane::Acquires);
+    metrics::quorum(fleet, voting, engine.quorum.needed(), waiting);
 }
 
 const fn state(status: &NodeStatus) -> &'static str {

@@ -22,7 +22,7 @@ use tokio::sync::{Notify, oneshot};
 pub(crate) use self::tenure::{HeldTenure, Tenure};
 use super::{
     Engine,
-    client::{Client, Kept, SharedClient},
+    client::{Client, Kept},
     footprint::SharedFootprint,
     resources::ResourceSlot,
 };
@@ -30,9 +30,8 @@ use crate::{
     error::{LeaseLost, ReleaseError, Reports},
     protocol::{
         Cohort, Drift, ExtendOutcome, FencingToken, GrantId, LeaseAction, Leases, Lifecycle,
-        LossReason, NewGrant, NodeId, Note, Owner, Place, Target, Timestamp,
+        LossReason, Nanos, NewGrant, NodeId, Note, Owner, Place, QueueId, Target, Timestamp,
     },
-    runtime::Process,
     telemetry::{self, Caller, Held},
 };
 
@@ -49,23 +48,17 @@ pub(crate) enum ReleaseAnswer {
 pub(crate) struct Grant {
     /// The lease keeps the engine alive. A signal that is kept does not, nor its connections.
     engine: Weak<Engine>,
-    /// The one in which anybody is told what becomes of it.
-    process: Process,
-    /// In whose line it was won.
+    /// In whose line it was won, and what stands on the nodes for it.
     resource: Arc<ResourceSlot>,
-    /// What stands on the nodes for it.
-    target: Target,
-    /// Instead, once its holder shares it with readers.
-    lowered: OnceLock<Target>,
+    /// What stands there instead: a slot of a semaphore, or what its holder shares with readers.
+    instead: OnceLock<Box<Target>>,
     owner: Owner,
-    /// Whether its leases have fencing tokens.
-    fenced: bool,
     /// For how long its keys stand beyond its ttl. It is looked at without a lock, also in a process that was forked.
-    lock_delay: Duration,
+    lock_delay: Nanos,
     footprint: Arc<SharedFootprint>,
-    client: SharedClient,
     id: GrantId,
-    changed: Notify,
+    /// Made by the first who waits for a change.
+    changed: OnceLock<Box<Notify>>,
 }
 
 /// What stands on the nodes for a grant.
@@ -78,7 +71,7 @@ pub(super) struct Granted {
     pub(super) linger: Duration,
     pub(super) lock_delay: Duration,
     pub(super) alone: bool,
-    pub(super) station: Option<Place>,
+    pub(super) station: Option<(QueueId, Place)>,
 }
 
 impl Grant {
@@ -105,22 +98,18 @@ impl Grant {
                 doubt: None,
                 hurries: None,
             };
-            let station = station.map(|place| (resource.queue(), place));
             let new = NewGrant { leases, footprint: footprint.id(), station, data: kept };
             let id = engine.client.lock().begin(new);
+            let instead = (target != *resource.target()).then(|| Box::new(target).into());
             Self {
                 engine: Arc::downgrade(engine),
-                process: engine.process,
                 resource,
-                target,
-                lowered: OnceLock::new(),
+                instead: instead.unwrap_or_default(),
                 owner,
-                fenced: token.is_some(),
-                lock_delay,
+                lock_delay: Nanos::new(lock_delay),
                 footprint,
-                client: engine.client.clone(),
                 id,
-                changed: Notify::new(),
+                changed: OnceLock::new(),
             }
         })
     }
@@ -134,7 +123,7 @@ impl Grant {
             && let Some(ttl) = client.leases(self.id).map(|leases| leases.lifecycle().ttl())
             && let Some(kept) = client.data_mut(self.id)
         {
-            kept.hurries = Some(engine.fleet.haste.hold(ttl));
+            kept.hurries = engine.fleet.haste.hold(ttl);
         }
         counts
     }
@@ -163,7 +152,7 @@ impl Grant {
     }
 
     pub(crate) fn target(&self) -> &Target {
-        self.lowered.get().unwrap_or(&self.target)
+        self.instead.get().map_or_else(|| self.resource.target(), Box::as_ref)
     }
 
     pub(crate) const fn owner(&self) -> Owner {
@@ -171,8 +160,8 @@ impl Grant {
     }
 
     /// Whether its leases have fencing tokens.
-    pub(super) const fn is_fenced(&self) -> bool {
-        self.fenced
+    pub(super) fn is_fenced(&self) -> bool {
+        self.ask(false, Leases::is_fenced)
     }
 
     /// What it leaves beside its key on the nodes.
@@ -189,7 +178,7 @@ impl Grant {
 
     /// For how long its keys stand beyond its ttl.
     pub(crate) const fn lock_delay(&self) -> Duration {
-        self.lock_delay
+        self.lock_delay.get()
     }
 
     /// For how long a node keeps its key.
@@ -227,7 +216,7 @@ impl Grant {
             let mut client = self.client();
             let lasts = client.leases(self.id).is_some_and(Leases::lasts);
             let kept = client.data_mut(self.id).filter(|_| lasts);
-            let doubt = kept.map(|kept| mem::replace(&mut kept.doubt, nodes));
+            let doubt = kept.map(|kept| mem::replace(&mut kept.doubt, nodes.map(Box::new)));
             let (action, wakeup) = client.handle_extension(self.id, outcome, now);
             (action, wakeup, doubt)
         };
@@ -259,7 +248,7 @@ impl Grant {
         if let LeaseAction::Lose(_) = action {
             self.make_room();
         }
-        self.changed.notify_waiters();
+        self.handle_changed();
     }
 
     /// As it is shown in a log.
@@ -283,8 +272,21 @@ impl Grant {
     fn lost(&self, client: Option<&Client>, reason: LossReason) -> LeaseLost {
         let is_of_nodes = matches!(reason, LossReason::RenewalFailed | LossReason::Gone);
         let kept = client.filter(|_| is_of_nodes).and_then(|client| client.data(self.id));
-        let nodes = kept.and_then(|kept| kept.doubt.clone());
+        let nodes = kept.and_then(|kept| kept.doubt.as_deref().cloned());
         LeaseLost::new(reason).on(self.target().clone(), nodes)
+    }
+
+    /// What tells of changes. Whoever waits has it before looking at what may change, and both that look and each change are
+    /// under the lock of the client, so that whoever changes something finds it.
+    fn changed(&self) -> &Notify {
+        self.changed.get_or_init(Box::default)
+    }
+
+    /// Tells those who wait for a change, where anybody ever has. No lock may be held.
+    fn handle_changed(&self) {
+        if let Some(changed) = self.changed.get() {
+            changed.notify_waiters();
+        }
     }
 
     /// What is decided of it, or this where that is gone, which it is not while anybody has the grant.
@@ -293,12 +295,12 @@ impl Grant {
     }
 
     fn client(&self) -> MutexGuard<'_, Client> {
-        self.client.lock()
+        self.footprint.client().lock()
     }
 
     /// The same for what may be called in a process that was forked since.
     fn client_here(&self) -> Option<MutexGuard<'_, Client>> {
-        self.client.lock_here()
+        self.footprint.client().lock_here()
     }
 }
 

@@ -13,7 +13,7 @@ use std::{
 
 use futures::future::{Either, select};
 
-use super::{Engine, Grant, turns::Lane};
+use super::{Engine, Grant};
 use crate::{
     error::{CloseError, Closed, ReleaseError, Shutdown, ShutdownError},
     shield::shielded,
@@ -122,13 +122,11 @@ impl Engine {
         self.active.tasks.load(Ordering::Acquire)
     }
 
-    fn refuse_acquires(&self) {
+    fn refuse_acquires(self: &Arc<Self>) {
         self.closed.store(true, Ordering::Release);
         if self.is_served() {
-            // Only the line of the acquires: releases still go out, and those in line count as under way.
-            self.closing.notify_waiters();
-            self.close_lane(Lane::Acquires);
-            self.close_lines();
+            // Only of the acquires: releases still go out, and those that wait for a turn count as under way.
+            self.decide(|client| client.close());
         }
     }
 

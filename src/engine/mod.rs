@@ -9,6 +9,7 @@ mod admission;
 mod cleanup;
 mod client;
 mod election;
+mod events;
 mod fanout;
 mod footprint;
 #[cfg(feature = "metrics")]
@@ -27,8 +28,7 @@ mod resources;
 mod restore;
 mod round;
 mod shield;
-mod stand;
-mod turns;
+mod turn;
 mod unsent;
 mod visit;
 mod watch;
@@ -39,6 +39,7 @@ use std::{
         Arc, Weak,
         atomic::{AtomicBool, Ordering},
     },
+    thread::ThreadId,
     time::Duration,
 };
 
@@ -58,10 +59,9 @@ use self::{
     client::SharedClient,
     held::Outcomes,
     limits::Limits,
-    resources::Resources,
     shield::Shielded,
-    turns::Turns,
-    unsent::{Unsent, UnsentHere},
+    turn::Turn,
+    unsent::{AllUnsent, Unsent},
     watch::{Repeats, Waiters},
 };
 use crate::{
@@ -69,8 +69,8 @@ use crate::{
     lock::Lock,
     node::{Fleet, Node, NodeContext, NodeError, NodeSettings, NodeState, NodeStatus},
     protocol::{
-        Admission, AdmissionPolicy, ClientId, Concurrency, Members, NodeId, Quorum, RttEstimator,
-        Timestamp, UnloadedTrip,
+        Admission, AdmissionPolicy, ClientId, ClientSettings, Members, NodeId, Quorum,
+        RttEstimator, Timestamp, UnloadedTrip,
     },
     runtime::{Process, Runtime, Task},
     shield::{persist, shielded},
@@ -110,21 +110,21 @@ pub(crate) struct Engine {
     only_looks: AtomicBool,
     /// What is decided of the grants that are held and of those who wait.
     client: SharedClient,
+    /// Which threads carry out what was decided.
+    carrying_out: Lock<Vec<ThreadId>>,
     /// Wakes the task that sees to what is due, because something is due earlier than what it sleeps for.
     due_sooner: Arc<Notify>,
     /// Of the leases that a shutdown has ended.
     outcomes: Arc<Outcomes>,
-    resources: Arc<Resources>,
+    /// As which it stands in the lines on the nodes.
+    client_id: ClientId,
+    unsent: AllUnsent,
     limits: Arc<Limits>,
-    acquires: Turns,
-    releases: Turns,
     active: Activity,
     /// What happens again and again, and when it was told.
     repeats: Lock<Repeats>,
     waiters: Lock<Waiters>,
     closed: AtomicBool,
-    /// Tells those who pause that it is closed.
-    closing: Notify,
 }
 
 /// A node, with what the engine knows of it.
@@ -189,18 +189,11 @@ impl Engine {
             config.node_timeout.saturating_mul(2),
         );
         let process = Process::current();
-        let here = SharedClient::new(process);
-        let resources = Resources::new(quorum, client, here.clone(), Arc::clone(&runtime));
-        // The resources alone: a listener that kept the engine would keep itself, since the engine keeps the fleet.
-        let told = Arc::clone(&resources);
-        fleet.on_freed(move |node, resource| told.handle_gone(node, resource));
-        let told = Arc::clone(&resources);
-        fleet.on_line(move |node, resource, hint| told.handle_hint(node, resource, hint));
-        let told = Arc::clone(&resources);
-        fleet.on_connected(move |node| told.handle_connection(node));
+        let node_timeout = config.node_timeout;
+        let here = SharedClient::new(process, ClientSettings { quorum, client, node_timeout });
+        // A listener that kept the engine would keep itself, since the engine keeps the fleet.
+        let listener = resources::listen(&fleet);
         let fenced = !config.classic;
-        let turns = || Turns::new(Concurrency::new(quorum, config.node_timeout));
-        let (acquires, releases) = (turns(), turns());
         let limits = Limits::new(Arc::clone(&runtime), config.node_timeout);
         let nodes: Box<[NodeSlot]> = nodes.into_iter().map(slot).collect();
         let engine = Arc::new(Self {
@@ -225,19 +218,18 @@ impl Engine {
             withdrawn: AtomicBool::new(false),
             only_looks: AtomicBool::new(false),
             client: here,
+            carrying_out: Lock::default(),
             due_sooner: Arc::new(Notify::new()),
             outcomes: Arc::default(),
-            resources,
+            client_id: client,
+            unsent: AllUnsent::default(),
             limits,
-            acquires,
-            releases,
             active: Activity::default(),
             repeats: Lock::default(),
             waiters: Lock::new(watch::waiters()),
             closed: AtomicBool::new(false),
-            closing: Notify::new(),
         });
-        engine.resources.belong_to(&engine);
+        let _ = listener.set(Arc::downgrade(&engine));
         // Not counted as under way, and without a hold on the engine: it goes on for as long as that lives.
         let weak = Arc::downgrade(&engine);
         engine.runtime.spawn(Box::pin(async move {
@@ -359,16 +351,6 @@ impl Engine {
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }
-
-    /// Ends when it is closed.
-    async fn closing(&self) {
-        // Registered before the flag is read: a close in between would wake nobody, and be missed.
-        let mut closing = std::pin::pin!(self.closing.notified());
-        closing.as_mut().enable();
-        if !self.is_closed() {
-            closing.await;
-        }
-    }
 }
 
 /// The pause after a panic of the runtime's. It does not keep the engine alive.
@@ -391,7 +373,5 @@ impl Drop for Engine {
         self.abandon_kept();
         self.due_sooner.notify_one();
         self.limits.wake_up();
-        self.acquires.wake_up();
-        self.releases.wake_up();
     }
 }

@@ -18,7 +18,7 @@ use super::{
     held::Outcomes,
     limits::Limit,
     resources::ResourceSlot,
-    turns::{Lane, Turn},
+    turn::Turn,
     unsent::{AskedRelease, Unsent},
 };
 use crate::{
@@ -47,7 +47,7 @@ impl Engine {
         // It counts as under way while it waits for its turn, too.
         let (started, counted) = (self.now(), self.count());
         let answer = Some(answer);
-        let asked = Unsent::release(AskedRelease {
+        let asked = AskedRelease {
             released,
             slot,
             token,
@@ -57,20 +57,11 @@ impl Engine {
             answer,
             report,
             counted,
-        });
-        match self.take_turn(Lane::Releases, started) {
-            Some(turn) => asked.begin(self, Ok(turn)),
-            None => {
-                let node_timeout = self.config.node_timeout;
-                // What is left of the whole time after a node timeout for the round itself.
-                let most = longest_release(node_timeout)
-                    .saturating_sub(node_timeout)
-                    .max(node_timeout / 2);
-                let engine = Arc::clone(self);
-                let start = Box::new(move |turn| asked.begin(&engine, turn));
-                self.wait_for_turn(Lane::Releases, Some(started.saturating_add(most)), start);
-            }
-        }
+        };
+        // What is left of the whole time after a node timeout for the round itself.
+        let node_timeout = self.config.node_timeout;
+        let most = longest_release(node_timeout).saturating_sub(node_timeout).max(node_timeout / 2);
+        Unsent::release(self, asked).wait(self, Some(started.saturating_add(most)), started);
         receiver
     }
 
@@ -108,7 +99,7 @@ impl Engine {
                 });
                 // Whoever pauses for it in this process need not wait for a node to say so.
                 if tally.verdict() == Verdict::Won && !is_kept {
-                    slot.handle_released();
+                    self.decide(|client| client.handle_released(slot.queue()));
                 }
                 if let Some(report) = &report {
                     report.note(&releases.result(&tally));

@@ -36,8 +36,15 @@ impl Engine {
     pub(super) fn wake(self: &Arc<Self>, wakeup: Wakeup) {
         match wakeup {
             Wakeup::Silent => {}
-            Wakeup::WakeFrom(at) if self.now() < at => {}
-            Wakeup::WakeFrom(_) | Wakeup::Wake => self.due_sooner.notify_one(),
+            Wakeup::WakeFrom(at) => {
+                let mut is_early = false;
+                // It is code of the user's, which may panic: then whoever sleeps looks.
+                shielded(|| is_early = self.now() < at);
+                if !is_early {
+                    self.due_sooner.notify_one();
+                }
+            }
+            Wakeup::Wake => self.due_sooner.notify_one(),
             Wakeup::Start => {
                 self.begin_shift(false);
             }
@@ -79,7 +86,7 @@ impl Engine {
         for (grant, extend) in kept {
             shielded(|| grant.give_back(self));
             // It may have been taken just now, and is renewed as it would have been.
-            grant.schedule(self);
+            shielded(|| grant.schedule(self));
             if extend && !grant.is_given_back() {
                 taken.push(grant);
             }
@@ -88,6 +95,7 @@ impl Engine {
         for (queue, place) in waiting {
             shielded(|| self.handle_waiter_due(queue, place, now));
         }
+        self.carry_out_some();
         self.client.lock().next_look(now)
     }
 
@@ -159,7 +167,8 @@ impl Renewal {
         let started = engine.now();
         let tally = |grant: &Arc<Grant>| Tally::extend(engine.quorum, extension(grant), started);
         let mut tallies: Vec<Tally> = batch.iter().map(tally).collect();
-        let mut commands: Vec<Vec<Command>> = engine.nodes.iter().map(|_| Vec::new()).collect();
+        let mut commands: Vec<Vec<Command>> =
+            engine.nodes.iter().map(|_| Vec::with_capacity(batch.len())).collect();
         for tally in &mut tallies {
             while let Some((node, command)) = tally.poll_command() {
                 if let Some(commands) = commands.get_mut(node.index()) {
@@ -215,7 +224,7 @@ impl Renewal {
                         news.push((Arc::clone(grant), action));
                     }
                     if told.lowered {
-                        grant.handle_followed(outcome);
+                        grant.handle_followed(engine, outcome);
                     }
                     ended = Some(outcome);
                 }
@@ -303,6 +312,9 @@ impl Drop for Shift {
                 client.abandon_timers();
             }
             engine.abandon_lines();
+            if engine.is_served() {
+                shielded(|| engine.carry_out());
+            }
         } else {
             engine.begin_shift(true);
         }

@@ -6,7 +6,6 @@
 mod undo;
 
 use std::{
-    future::poll_fn,
     sync::{Arc, OnceLock, Weak},
     task::{Context, Poll, ready},
     time::Duration,
@@ -20,17 +19,16 @@ use super::{
     fanout::{Fanout, Progress},
     footprint::SharedFootprint,
     grant::Granted,
-    line::QueueLeader,
     resources::ResourceSlot,
-    turns::Turn,
+    turn::Turn,
 };
 use crate::{
     error::{AcquireError, NodeOutcome, Reports},
     node::NodeError,
     protocol::{
-        Cohort, Failure, Lifecycle, LostRound, MOST_IN_A_ROW, NextLease, NodeId, Owner, Place,
-        RenewalPolicy, Reply, Round, RoundLoss, RoundSpec, Target, Timestamp, Verdict, WaitPolicy,
-        Wanted,
+        AskId, Cohort, Failure, Lifecycle, LineAnswer, LostRound, MOST_IN_A_ROW, NextLease, NodeId,
+        Owner, Place, QueueId, RenewalPolicy, Reply, Round, RoundAsked, RoundLoss, RoundSpec,
+        Target, Timestamp, Verdict, WaitPolicy, Wanted,
     },
     telemetry::{Caller, metrics},
 };
@@ -66,6 +64,16 @@ impl AcquireSpec {
     }
 }
 
+/// What a node has said, as far as its line is concerned.
+pub(super) const fn said_of_line(outcome: &NodeOutcome) -> Option<LineAnswer<'_>> {
+    match outcome {
+        NodeOutcome::Granted => Some(LineAnswer::Granted),
+        NodeOutcome::Denied(denial) => Some(LineAnswer::Denied(denial)),
+        NodeOutcome::Failed(_) => Some(LineAnswer::Failed),
+        NodeOutcome::Unanswered | NodeOutcome::NotAsked => None,
+    }
+}
+
 pub(super) type Answer = oneshot::Sender<Result<HeldTenure, AcquireError>>;
 
 /// One round with its commands under way.
@@ -88,14 +96,34 @@ pub(super) struct AcquireRound {
     won: OnceLock<Weak<Grant>>,
     turn: Turn,
     /// Where its answers are to be told that come after it was lost, and its number there. It keeps no place in line.
-    line: (Weak<ResourceSlot>, u64),
+    line: (QueueId, u64),
+    /// Under which place of which queue what it wins may be handed on.
+    station: Option<(QueueId, Place)>,
 }
 
 impl AcquireRound {
     /// Reads the clock, and then sends, behind whatever has been given back here and would be in its way.
-    pub(super) fn begin(engine: &Arc<Engine>, request: &Request, mut turn: Turn) -> Self {
+    pub(super) fn begin(
+        engine: &Arc<Engine>,
+        ask: AskId,
+        request: &Request,
+        mut turn: Turn,
+    ) -> Self {
         engine.send_unsent(&request.resource);
         let asked = &request.asked;
+        // Read before the first send: validity counts from here.
+        let started = engine.now();
+        let is_any = asked.target.is_any();
+        let begun = engine.client.lock().begin_round(
+            ask,
+            RoundAsked {
+                may_have_several: engine.counts_ranges && !asked.alone && !is_any,
+                lingers: !asked.linger.is_zero(),
+                ttl: asked.ttl,
+            },
+            started,
+        );
+        let several = begun.is_some_and(|begun| begun.several);
         // `uuid` sets the bits of the version, and draws nothing.
         let owner = uuid::Builder::from_random_bytes(engine.runtime.random()).into_uuid();
         let owner = Owner::from_random(owner.into_bytes());
@@ -103,10 +131,7 @@ impl AcquireRound {
         spec.drift = engine.config.drift();
         spec.min_validity = asked.min_validity;
         spec.lock_delay = asked.lock_delay;
-        let several = request.leader.as_ref().is_some_and(QueueLeader::begin_round);
-        let is_any = asked.target.is_any();
-        let several = (several || !asked.linger.is_zero()) && !asked.alone && !is_any;
-        spec.count = if several && engine.counts_ranges { MOST_IN_A_ROW } else { 1 };
+        spec.count = if several { MOST_IN_A_ROW } else { 1 };
         spec.hint = engine.hint(spec.count);
         spec.marks = engine.marks();
         spec.note = engine.note();
@@ -114,19 +139,7 @@ impl AcquireRound {
             let first = usize::from(engine.random_byte()) * asked.target.len() / 256;
             spec.first = u8::try_from(first).unwrap_or_default();
         }
-        // Read before the first send: validity counts from here.
-        let started = engine.now();
-        let on_nodes = request.resource.on_nodes();
-        let (stand, number) = if is_any && request.leader.is_none() {
-            // Nobody waits here: it asks once, beside others who do.
-            (None, 0)
-        } else {
-            on_nodes.begin_round(spec.count > 1, spec.ttl, started)
-        };
-        if stand.is_some_and(|stand| stand.ticket.is_some()) {
-            request.resource.handle_placed();
-        }
-        spec.stand = stand;
+        spec.stand = begun.and_then(|begun| begun.stand);
         turn.begin(started);
         let mut round = Self {
             round: Round::acquire(engine.quorum, spec, started),
@@ -142,7 +155,8 @@ impl AcquireRound {
             others: None,
             won: OnceLock::new(),
             turn,
-            line: (Arc::downgrade(&request.resource), number),
+            line: (request.resource.queue(), begun.map_or(0, |begun| begun.number)),
+            station: begun.and_then(|begun| begun.station),
             engine: Arc::clone(engine),
         };
         round.leave_out_unreachable();
@@ -222,7 +236,7 @@ impl AcquireRound {
         self.round.verdict() == Verdict::Won
     }
 
-    /// What it has said, once it is lost.
+    /// What it has said, where it is lost.
     pub(super) fn lost(&self) -> Option<LostRound> {
         LostRound::of(&self.round, self.started, self.turn.waited())
     }
@@ -275,13 +289,15 @@ impl AcquireRound {
     }
 
     /// What is answered to a round that was lost is news for one who waits in the lines on the nodes.
-    fn tell_line(&self, node: NodeId) {
-        let (slot, number) = &self.line;
+    fn tell_line(&mut self, node: NodeId) {
+        let (queue, number) = self.line;
         if self.round.verdict() == Verdict::Lost
-            && let Some(outcome) = self.outcomes.get(node.index())
-            && let Some(slot) = slot.upgrade()
+            && let Some(answer) = self.outcomes.get(node.index()).and_then(said_of_line)
         {
-            slot.on_nodes().handle_late(*number, node, outcome);
+            let now = self.calls.heard(&self.engine);
+            self.engine.decide(|client| {
+                client.handle_late_answer(queue, number, (node, answer), now);
+            });
         }
     }
 
@@ -296,11 +312,7 @@ impl AcquireRound {
     }
 
     /// What it has won; `None` where it has not.
-    pub(super) fn grant(
-        &self,
-        resource: &Arc<ResourceSlot>,
-        station: Option<Place>,
-    ) -> Option<Arc<Grant>> {
+    pub(super) fn grant(&self, resource: &Arc<ResourceSlot>) -> Option<Arc<Grant>> {
         let footprint = self.footprint.as_ref().filter(|_| self.is_won())?;
         let spec = self.round.spec();
         let deadline = self.round.deadline();
@@ -318,7 +330,7 @@ impl AcquireRound {
                 linger: self.linger,
                 lock_delay: spec.lock_delay,
                 alone: self.alone,
-                station,
+                station: self.station,
             },
             lifecycle,
             Arc::clone(footprint),
@@ -335,11 +347,6 @@ impl AcquireRound {
     }
 
     /// Waits for the stragglers, and undoes whatever the footprint says must be undone.
-    pub(super) async fn settle(mut self) {
-        poll_fn(|cx| self.poll_settled(cx)).await;
-    }
-
-    /// The same, in the task of whoever has it.
     pub(super) fn poll_settled(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             self.undo();

@@ -5,27 +5,30 @@
 //! by whoever comes before that.
 
 use std::{
-    sync::{Arc, Weak},
+    collections::HashMap,
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicUsize, Ordering},
+    },
     task::{Context, Poll, Waker},
 };
 
 use tokio::sync::oneshot;
 
 use super::{
-    Counted, Engine,
-    footprint::Released,
-    held::Outcomes,
-    resources::ResourceSlot,
-    turns::{Lane, Turn},
+    Counted, Engine, footprint::Released, held::Outcomes, resources::ResourceSlot, turn::Turn,
 };
 use crate::{
     error::ReleaseError,
     lock::Lock,
-    protocol::{FencingToken, ReleaseOrder, Timestamp, TurnedAway},
+    protocol::{FencingToken, QueueId, ReleaseOrder, Slots, Timestamp},
     runtime::Task,
     shield::shielded,
     telemetry::Caller,
 };
+
+/// So many are sent at once for one who asks: all permits of a semaphore.
+const MOST_AT_ONCE: usize = Slots::MOST;
 
 /// A release that somebody waits for, before its round.
 pub(super) struct AskedRelease {
@@ -42,19 +45,27 @@ pub(super) struct AskedRelease {
     pub(super) counted: Counted,
 }
 
+/// What has not been sent, by the queue of what it gives back.
+#[derive(Debug, Default)]
+pub(super) struct AllUnsent {
+    by_queue: Lock<HashMap<QueueId, Vec<Weak<Unsent>>>>,
+    /// How many there are.
+    count: AtomicUsize,
+}
+
 /// Counts something as unsent until it is dropped.
-struct OnItsWay(Arc<ResourceSlot>);
+struct OnItsWay(Arc<Engine>);
 
 impl OnItsWay {
-    fn new(slot: Arc<ResourceSlot>) -> Self {
-        slot.count_unsent();
-        Self(slot)
+    fn new(engine: &Arc<Engine>) -> Self {
+        engine.unsent.count.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(engine))
     }
 }
 
 impl Drop for OnItsWay {
     fn drop(&mut self) {
-        self.0.discount_unsent();
+        self.0.unsent.count.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -70,16 +81,16 @@ enum Waiting {
 
 impl Unsent {
     /// Whoever asks here for what is kept from it finds it from now on.
-    fn new(waiting: Waiting, slot: Arc<ResourceSlot>) -> Arc<Self> {
-        let on_its_way = OnItsWay::new(Arc::clone(&slot));
+    fn new(engine: &Arc<Engine>, waiting: Waiting, slot: &ResourceSlot) -> Arc<Self> {
+        let on_its_way = OnItsWay::new(engine);
         let unsent = Arc::new(Self(Lock::new(Some((waiting, on_its_way)))));
-        slot.handle_unsent(&unsent);
+        engine.unsent.add(slot.queue(), &unsent);
         unsent
     }
 
-    pub(super) fn release(asked: AskedRelease) -> Arc<Self> {
+    pub(super) fn release(engine: &Arc<Engine>, asked: AskedRelease) -> Arc<Self> {
         let slot = Arc::clone(&asked.slot);
-        Self::new(Waiting::Release(asked), slot)
+        Self::new(engine, Waiting::Release(asked), &slot)
     }
 
     /// What is to be sent, unless it has been before.
@@ -89,19 +100,19 @@ impl Unsent {
         taken.map(|(waiting, _)| waiting)
     }
 
-    /// Begins; or, when its time is up in line, says so to whoever waits for it, and goes on waiting for its turn.
-    pub(super) fn begin(self: Arc<Self>, engine: &Arc<Engine>, turn: Result<Turn, TurnedAway>) {
-        if let Ok(turn) = turn {
-            let engine = Arc::clone(engine);
-            let of_task = Arc::clone(&engine);
-            engine.spawn_uncounted(async move {
-                // Where it has been sent before, the turn is given back.
-                if let Some(Waiting::Release(asked)) = self.take() {
-                    of_task.release_round(asked, Some(turn)).await;
-                }
-            });
-            return;
-        }
+    /// Begins.
+    pub(super) fn begin(self: Arc<Self>, engine: &Arc<Engine>, turn: Turn) {
+        let of_task = Arc::clone(engine);
+        engine.spawn_uncounted(async move {
+            // Where it has been sent before, the turn is given back.
+            if let Some(Waiting::Release(asked)) = self.take() {
+                of_task.release_round(asked, Some(turn)).await;
+            }
+        });
+    }
+
+    /// Its time is up in line: says so to whoever waits for it, and goes on waiting for its turn.
+    pub(super) fn handle_late(self: Arc<Self>, engine: &Arc<Engine>) {
         let answer = match self.0.lock().as_mut() {
             Some((Waiting::Release(asked), _)) => {
                 asked.answer.take().map(|answer| (answer, asked.released.target.clone()))
@@ -116,13 +127,21 @@ impl Unsent {
                 nodes: engine.not_asked(),
             }));
         }
-        let engine_of_start = Arc::clone(engine);
-        let start = Box::new(move |turn: Result<Turn, TurnedAway>| {
-            if let Ok(turn) = turn {
-                self.begin(&engine_of_start, Ok(turn));
-            }
-        });
-        engine.wait_for_turn(Lane::Releases, None, start);
+        // No clock is read, which is code of the user's: what it says makes no difference to one without a deadline.
+        self.wait(engine, None, Timestamp::ORIGIN);
+    }
+
+    /// Waits for its turn, up to the deadline.
+    pub(super) fn wait(
+        self: Arc<Self>,
+        engine: &Arc<Engine>,
+        deadline: Option<Timestamp>,
+        now: Timestamp,
+    ) {
+        let begins = engine.decide(|client| client.want_release(self, deadline, now));
+        if let Some((unsent, turn)) = begins {
+            unsent.begin(engine, Turn::release(engine, turn));
+        }
     }
 }
 
@@ -130,7 +149,12 @@ impl Engine {
     /// Sends whatever somebody who asks the nodes now would be denied without, however many wait for their turn before it. To
     /// be called by a task of the engine.
     pub(super) fn send_unsent(self: &Arc<Self>, slot: &Arc<ResourceSlot>) {
-        for unsent in slot.unsent_in_the_way() {
+        // Nearly always there are none. What has been given back before this was asked for is counted by now.
+        if self.unsent.count.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let queues = self.client.lock().in_the_way_of(slot.queue());
+        for unsent in self.unsent.take(queues) {
             // It runs a subscriber of the user's: a panic of that is none of the acquire's.
             shielded(|| {
                 let mut rest: Task = match unsent.take() {
@@ -148,8 +172,8 @@ impl Engine {
     }
 
     /// Begins a task that lets others have a resource with what its first poll sends.
-    pub(super) fn spawn_to_let_in(&self, slot: &Arc<ResourceSlot>, task: Task) {
-        let unsent = Unsent::new(Waiting::Task(task), Arc::clone(slot));
+    pub(super) fn spawn_to_let_in(self: &Arc<Self>, slot: &Arc<ResourceSlot>, task: Task) {
+        let unsent = Unsent::new(self, Waiting::Task(task), slot);
         self.spawn_uncounted(async move {
             if let Some(Waiting::Task(task)) = unsent.take() {
                 task.await;
@@ -158,21 +182,31 @@ impl Engine {
     }
 }
 
-/// Those of one line.
-#[derive(Default)]
-pub(super) struct UnsentHere(Lock<Vec<Weak<Unsent>>>);
-
-impl UnsentHere {
-    pub(super) fn add(&self, unsent: &Arc<Unsent>) {
-        let mut all = self.0.lock();
+impl AllUnsent {
+    fn add(&self, queue: QueueId, unsent: &Arc<Unsent>) {
+        let mut by_queue = self.by_queue.lock();
+        // Looked through only when it has doubled, it costs each of them little.
+        if by_queue.len() == by_queue.capacity() {
+            by_queue.retain(|_, all| all.iter().any(|one| one.strong_count() > 0));
+        }
+        let all = by_queue.entry(queue).or_default();
         all.retain(|one| one.strong_count() > 0);
         all.push(Arc::downgrade(unsent));
     }
 
-    /// The first of them, so many at most. Whoever takes them sends them.
-    pub(super) fn take(&self, most: usize) -> Vec<Arc<Unsent>> {
-        let mut all = self.0.lock();
-        let taken = most.min(all.len());
-        all.drain(..taken).filter_map(|unsent| unsent.upgrade()).collect()
+    /// The first of them, in the order of the queues, so many at most: of thousands of readers they would take the room of
+    /// renewals. Whoever takes them sends them.
+    fn take(&self, queues: Vec<QueueId>) -> Vec<Arc<Unsent>> {
+        let mut by_queue = self.by_queue.lock();
+        let mut taken = Vec::new();
+        for queue in queues {
+            let Some(all) = by_queue.get_mut(&queue) else { continue };
+            let most = MOST_AT_ONCE.saturating_sub(taken.len()).min(all.len());
+            taken.extend(all.drain(..most).filter_map(|unsent| unsent.upgrade()));
+            if all.is_empty() {
+                by_queue.remove(&queue);
+            }
+        }
+        taken
     }
 }

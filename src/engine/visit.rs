@@ -83,15 +83,21 @@ impl Engine {
 
     /// Tells whoever waits in line which nodes vote that did not after the visit before, and which do not any more: those
     /// wake nobody, and the ones that are left may be too few to. True says that some do again.
-    fn tell_who_votes(&self, voting: &mut Vec<NodeId>) -> bool {
+    fn tell_who_votes(self: &Arc<Self>, voting: &mut Vec<NodeId>) -> bool {
         let nodes = (0..self.nodes.len()).map(NodeId::new);
         let votes: Vec<NodeId> = nodes.filter(|node| self.may_vote(*node).is_ok()).collect();
-        let come = votes.iter().filter(|node| !voting.contains(node));
-        let come = come.inspect(|node| self.resources.handle_ready(**node)).count() > 0;
-        let gone = voting.iter().filter(|node| !votes.contains(node));
-        gone.for_each(|node| self.resources.handle_connection(*node));
+        let come: Vec<_> = votes.iter().filter(|node| !voting.contains(node)).collect();
+        let gone: Vec<_> = voting.iter().filter(|node| !votes.contains(node)).collect();
+        if !(come.is_empty() && gone.is_empty()) {
+            let now = self.now();
+            self.decide(|client| {
+                come.iter().for_each(|node| client.handle_ready(**node, now));
+                gone.iter().for_each(|node| client.handle_connection(**node, now));
+            });
+        }
+        let some_come = !come.is_empty();
         *voting = votes;
-        come
+        some_come
     }
 
     /// Looks at some nodes at once; those that fail are left out. One that refuses meanwhile is looked at beside them.

@@ -27,29 +27,25 @@ const POWERS: usize = 14;
 
 /// How many leases are held of which ttl.
 #[derive(Debug)]
-pub(crate) struct Haste(Arc<[AtomicUsize; POWERS]>);
+pub(crate) struct Haste([Arc<AtomicUsize>; POWERS]);
 
 /// A lease that is held. Dropping it says that it is not any more.
 #[derive(Debug)]
-pub(crate) struct Hurries {
-    held: Arc<[AtomicUsize; POWERS]>,
-    power: usize,
-}
+pub(crate) struct Hurries(Arc<AtomicUsize>);
 
 impl Default for Haste {
     fn default() -> Self {
-        Self(Arc::new(array::from_fn(|_| AtomicUsize::new(0))))
+        Self(array::from_fn(|_| Arc::default()))
     }
 }
 
 impl Haste {
-    /// A lease of this ttl is held from now on.
-    pub(crate) fn hold(&self, ttl: Duration) -> Hurries {
+    /// A lease of this ttl is held from now on. Nothing where that is long.
+    pub(crate) fn hold(&self, ttl: Duration) -> Option<Hurries> {
         let power = ttl.as_millis().max(1).ilog2() as usize;
-        if let Some(count) = self.0.get(power) {
-            count.fetch_add(1, Ordering::Relaxed);
-        }
-        Hurries { held: Arc::clone(&self.0), power }
+        let held = self.0.get(power)?;
+        held.fetch_add(1, Ordering::Relaxed);
+        Some(Hurries(Arc::clone(held)))
     }
 
     /// The longest pause before the next attempt to connect.
@@ -62,9 +58,7 @@ impl Haste {
 
 impl Drop for Hurries {
     fn drop(&mut self) {
-        if let Some(count) = self.held.get(self.power) {
-            count.fetch_sub(1, Ordering::Relaxed);
-        }
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

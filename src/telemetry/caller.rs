@@ -7,7 +7,7 @@
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Caller {
     #[cfg(feature = "tracing")]
-    span: Option<(tracing::Id, tracing::dispatcher::WeakDispatch)>,
+    span: Option<std::sync::Arc<(tracing::Id, tracing::dispatcher::WeakDispatch)>>,
 }
 
 impl Caller {
@@ -24,7 +24,8 @@ impl Caller {
                 // It asks the subscriber, which is code of the user's.
                 crate::shield::shielded(|| {
                     caller.span = get_default(|dispatch| {
-                        Some((dispatch.current_span().id()?.clone(), dispatch.downgrade()))
+                        let span = (dispatch.current_span().id()?.clone(), dispatch.downgrade());
+                        Some(span.into())
                     });
                 });
             }
@@ -37,7 +38,8 @@ impl Caller {
     /// Calls `event` where its subscriber is listening, with the span as the parent if there is one.
     #[cfg(feature = "tracing")]
     pub(super) fn tell(&self, event: impl Fn(Option<&tracing::Id>)) {
-        let span = self.span.as_ref().and_then(|(id, dispatch)| Some((id, dispatch.upgrade()?)));
+        let span = self.span.as_deref();
+        let span = span.and_then(|(id, dispatch)| Some((id, dispatch.upgrade()?)));
         match span {
             // The number means something to that subscriber alone.
             Some((id, dispatch)) => {

@@ -5,7 +5,7 @@
 //! that every layer may tell of something here; what it shows of an error is the error's text.
 //!
 //! There is one function for each thing that happens. It takes all that can be said of it, so that whatever else is to
-//! be told of it, such as a metric, is told here. How often a line is told, `protocol/notice.rs` decides before.
+//! be told of it, such as a metric, is told here. How often a line is told, `core/src/notice.rs` decides before.
 
 #![cfg_attr(not(feature = "tracing"), allow(unused_variables, clippy::missing_const_for_fn))]
 

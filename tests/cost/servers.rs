@@ -139,9 +139,9 @@ macro_rules! costs {
 }
 
 costs! {
-    a_lease_sends_what_is_written: Lease [2.0, 10.0, 525.0, 23.0, 84.0, 22_400.0];
-    an_extension_sends_what_is_written: Extended [3.0, 15.4, 787.0, 54.0, 147.5, 37_700.0];
-    a_set_sends_what_is_written: Set [2.0, 14.0, 720.0, 23.0, 118.5, 27_600.0];
-    a_permit_sends_what_is_written: Permit [2.0, 11.0, 695.0, 23.0, 140.5, 29_300.0];
-    a_reader_sends_what_is_written: Read [2.0, 12.0, 567.0, 129.0, 100.4, 24_900.0];
+    a_lease_sends_what_is_written: Lease [2.0, 10.0, 525.0, 23.0, 86.0, 20_830.0];
+    an_extension_sends_what_is_written: Extended [3.0, 15.4, 787.0, 54.0, 150.5, 33_290.0];
+    a_set_sends_what_is_written: Set [2.0, 14.0, 720.0, 23.0, 118.5, 25_860.0];
+    a_permit_sends_what_is_written: Permit [2.0, 11.0, 695.0, 23.0, 144.0, 27_070.0];
+    a_reader_sends_what_is_written: Read [2.0, 12.0, 567.0, 129.0, 103.0, 23_950.0];
 }

@@ -124,7 +124,7 @@ fn whoever_leaves_from_wherever_in_line_is_passed_over_at_once_and_leaves_nothin
     assert!(world.nodes.iter().all(|node| !node.has("r")));
     drop((first, last));
     let shown = format!("{:?}", world.redlock);
-    assert!(shown.contains("slots: {}"), "{shown}");
+    assert!(shown.contains("queues: 0"), "{shown}");
 }
 
 #[test]

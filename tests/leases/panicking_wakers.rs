@@ -12,7 +12,7 @@ use std::{
 use quorlock::{Lease, protocol::LossReason};
 
 use crate::{
-    fixture::{Fixture, MS, SECOND, all_held, watched},
+    fixture::{Fixture, MS, Manner, SECOND, all_held, watched},
     hostile::{Hostile, Waiting, begin, ended, panicking, poll, wait},
 };
 
@@ -74,8 +74,10 @@ fn a_waker_that_panics_costs_no_other_close_its_end() {
         let world = Fixture::new(SECOND);
         let _held = world.acquire("r");
         let _behind = begin(world.redlock.acquire("r").wait(100 * MS).into_future());
-        world.nodes.iter().for_each(|node| node.hold("theirs"));
-        let _waiting = begin(world.redlock.acquire("theirs").wait(100 * MS).into_future());
+        let given_back = world.acquire("given back");
+        // Its release is under way for longer than it takes to close.
+        world.set_all(Manner::Far(20 * MS));
+        drop(given_back);
         world.pass(MS);
         let closes = [(); 3].map(|()| {
             let redlock = world.redlock.clone();

@@ -5,7 +5,7 @@
 use alloc::{boxed::Box, vec::Vec};
 use core::{iter, mem};
 
-use super::{Client, FootprintId, Grant, GrantId, QueueId, Timed};
+use super::{Asks, Client, FootprintId, Grant, GrantId, QueueId, Timed};
 use crate::{
     command::NodeId,
     footprint::{Footprint, ReleaseOrder},
@@ -13,7 +13,7 @@ use crate::{
     lifecycle::{ExtendOutcome, LeaseAction},
     loss::LossReason,
     queue::{Place, Station},
-    time::Timestamp,
+    time::{Nanos, Timestamp},
     timers::Wakeup,
 };
 
@@ -65,7 +65,7 @@ pub struct DueNow {
     pub waiting: Vec<(QueueId, Place)>,
 }
 
-impl<G, W, M> Client<G, W, M> {
+impl<G, W, M, R> Client<G, W, M, R> {
     /// A round has been decided: where its keys may stand.
     pub fn add_footprint(&mut self, footprint: Footprint) -> FootprintId {
         FootprintId(self.footprints.insert(footprint))
@@ -149,7 +149,7 @@ impl<G, W, M> Client<G, W, M> {
     }
 
     /// Changes what is decided of it. From the step on in which it is over, nothing is set for it.
-    pub fn change<R>(&mut self, id: GrantId, change: impl FnOnce(&mut Leases) -> R) -> Option<R> {
+    pub fn change<T>(&mut self, id: GrantId, change: impl FnOnce(&mut Leases) -> T) -> Option<T> {
         let grant = self.grants.get_mut(id.0)?;
         let lasted = grant.leases.lasts();
         let changed = change(&mut grant.leases);
@@ -165,7 +165,7 @@ impl<G, W, M> Client<G, W, M> {
     /// Puts it among the timers by when it wants to be looked at, if it is not there for that time already.
     pub fn schedule(&mut self, id: GrantId) -> Wakeup {
         let Some(grant) = self.grants.get_mut(id.0) else { return Wakeup::Silent };
-        let slack = grant.leases.lifecycle().slack();
+        let slack = Nanos::new(grant.leases.lifecycle().slack());
         let next = grant.leases.poll_timeout().map(|at| (at, slack));
         // Also where both are none, as after a release.
         if grant.scheduled == next {
@@ -173,7 +173,7 @@ impl<G, W, M> Client<G, W, M> {
         }
         let old = mem::replace(&mut grant.scheduled, next).map(|(at, _)| at);
         match next {
-            Some((at, slack)) => self.timers.schedule(old, at, slack, Timed::Grant(id)),
+            Some((at, slack)) => self.timers.schedule(old, at, slack.get(), Timed::Grant(id)),
             None => {
                 old.into_iter().for_each(|at| self.timers.cancel(at, Timed::Grant(id)));
                 Wakeup::Silent
@@ -186,41 +186,11 @@ impl<G, W, M> Client<G, W, M> {
     pub fn are_scheduled(&self) -> bool {
         let is_scheduled = |grant: &Grant<G>| match (grant.leases.poll_timeout(), grant.scheduled) {
             (Some(next), Some((at, slack))) => {
-                at < next || at == next && slack <= grant.leases.lifecycle().slack()
+                at < next || at == next && slack.get() <= grant.leases.lifecycle().slack()
             }
             (next, _) => next.is_none(),
         };
         self.grants.iter().all(|(_, grant)| is_scheduled(grant))
-    }
-
-    /// Sees to everything that is due at `now`, and to what may be taken along.
-    ///
-    /// Timers due within 2 ms come along, so that a loss may be told that much early. Whatever is told, the grant has its place
-    /// among the timers again by then; one that is kept no longer gets it when that has been seen to.
-    pub fn handle_timeout(&mut self, now: Timestamp) -> DueNow {
-        let mut due = DueNow::default();
-        for (at, timed) in self.timers.take_due(now) {
-            let id = match timed {
-                Timed::Grant(id) => id,
-                Timed::Waiter(queue, place) => {
-                    due.waiting.push((queue, place));
-                    continue;
-                }
-            };
-            let Some(grant) = self.grants.get_mut(id.0) else { continue };
-            grant.scheduled = None;
-            let at = now.max(at);
-            let Some(of_it) = self.change(id, |leases| leases.handle_timeout(at)) else { continue };
-            if of_it.give_back {
-                due.give_back.push((id, of_it.extend));
-                continue;
-            }
-            // Those who see to the timers look again before they sleep.
-            let _ = self.schedule(id);
-            due.tell.extend(of_it.tell.map(|action| (id, action)));
-            due.extend.extend(of_it.extend.then_some(id));
-        }
-        due
     }
 
     /// An extension has ended with this outcome, which `Leases::judged` has judged. What is returned first has to be told.
@@ -241,15 +211,6 @@ impl<G, W, M> Client<G, W, M> {
         };
         let footprint = self.footprints.get_mut(grant.footprint.0);
         footprint.is_some_and(|footprint| footprint.handle_restore_sent(node))
-    }
-
-    /// It is over, and handed to nobody. Says whether whoever is first in its queue may ask the nodes.
-    pub fn handle_grant_over(&mut self, id: GrantId) -> bool {
-        let station = self.grants.get(id.0).and_then(|grant| grant.station);
-        let waiting = |(queue, place): (QueueId, Place)| {
-            self.queues.get_mut(queue.0).is_some_and(|waiting| waiting.queue.handle_over(place))
-        };
-        station.is_some_and(waiting)
     }
 
     /// Ends it, once: it is in no list any more. What is to be released is ordered in the same step, so that nobody else who
@@ -281,5 +242,55 @@ impl<G, W, M> Client<G, W, M> {
             orders.extend(iter::from_fn(|| footprint.poll_release()));
         }
         Some(Ended { lease, orders })
+    }
+}
+
+impl<G, W: Asks<M>, M: Clone, R> Client<G, W, M, R> {
+    /// Sees to everything that is due at `now`, and to what may be taken along.
+    ///
+    /// Timers due within 2 ms come along, so that a loss may be told that much early. Whatever is told, the grant has its place
+    /// among the timers again by then; one that is kept no longer gets it when that has been seen to.
+    pub fn handle_timeout(&mut self, now: Timestamp) -> DueNow {
+        let mut due = DueNow::default();
+        for (at, timed) in self.timers.take_due(now) {
+            let id = match timed {
+                Timed::Grant(id) => id,
+                Timed::Waiter(queue, place) => {
+                    due.waiting.push((queue, place));
+                    continue;
+                }
+                Timed::Ask(ask) => {
+                    self.handle_ask_due(ask, now);
+                    continue;
+                }
+                Timed::Releases => {
+                    self.handle_releases_due(now);
+                    continue;
+                }
+            };
+            let Some(grant) = self.grants.get_mut(id.0) else { continue };
+            grant.scheduled = None;
+            let at = now.max(at);
+            let Some(of_it) = self.change(id, |leases| leases.handle_timeout(at)) else { continue };
+            if of_it.give_back {
+                due.give_back.push((id, of_it.extend));
+                continue;
+            }
+            // Those who see to the timers look again before they sleep.
+            let _ = self.schedule(id);
+            due.tell.extend(of_it.tell.map(|action| (id, action)));
+            due.extend.extend(of_it.extend.then_some(id));
+        }
+        due
+    }
+
+    /// It is over, and handed to nobody: who is first in its queue asks the nodes.
+    pub fn handle_grant_over(&mut self, id: GrantId) {
+        if let Some((queue, place)) = self.grants.get(id.0).and_then(|grant| grant.station)
+            && let Some(waiting) = self.queues.get_mut(queue.0)
+            && waiting.queue.handle_over(place)
+        {
+            self.next_leader(queue);
+        }
     }
 }

@@ -6,7 +6,7 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::{Asks, Client, GrantId, QueueId, gone};
+use super::{Asks, Client, GrantId, Pause, QueueId, gone};
 use crate::{
     fencing::FencingToken,
     handover::GivenBack,
@@ -18,12 +18,12 @@ use crate::{
 /// What else decides when a lease is given back.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct HandOn {
-    /// What is known of others, and the time.
-    pub situation: Situation,
-    /// Up to when the nodes tell of whoever comes, where they do.
-    pub heard_until: Option<Timestamp>,
-    /// No more are begun.
-    pub closed: bool,
+    /// For how long hand-overs may go on while others wait: [`turn`](crate::turn_of).
+    pub turn: Duration,
+    /// The time.
+    pub now: Timestamp,
+    /// The same by a clock that may only err by running behind.
+    pub steady: Timestamp,
 }
 
 /// What has become of a lease that was given back.
@@ -33,12 +33,11 @@ pub enum Passed<W> {
     To(W, Begun, Wakeup),
     /// It is kept as nobody's.
     Kept(Wakeup),
-    /// It goes back to the nodes. For so long at most, and half as long at least, the next leader leaves the resource to
-    /// others.
-    ToNobody(Option<Duration>),
+    /// It goes back to the nodes.
+    ToNobody,
 }
 
-impl<G, W: Asks<M>, M> Client<G, W, M> {
+impl<G, W: Asks<M>, M: Clone, R> Client<G, W, M, R> {
     /// Whether a grant that is given back may go to anybody of this process: somebody stands in its queue, or it would be
     /// kept. Where not, nobody need read a clock for it.
     pub fn may_pass(&self, id: GrantId) -> bool {
@@ -49,33 +48,38 @@ impl<G, W: Asks<M>, M> Client<G, W, M> {
 
     /// The lease with this number is given back: it goes to the first in line, or the grant is kept, or it is to be released.
     /// Returns that, the token of the lease that is over, and the requests that were skipped since their time was up. `None`:
-    /// this lease is over already, or its grant can never pass to another: it stands in no queue, is shared with readers, or a
-    /// shutdown has ended it.
+    /// this lease is over already, or its grant cannot pass to another: it stands in no queue, is shared with readers, a
+    /// shutdown has ended it, or one here who wants several resources has waited for long (H6).
     pub fn hand_on(
         &mut self,
         id: GrantId,
         number: u64,
         with: HandOn,
     ) -> Option<(Passed<W>, Option<FencingToken>, Vec<W>)> {
-        let HandOn { situation, heard_until, closed } = with;
+        self.turn = with.turn;
+        let HandOn { now, steady, .. } = with;
+        let (queue, place) = self.grants.get(id.0)?.station?;
+        if self.kept_back_for(queue, now).is_some() {
+            return None;
+        }
+        let (situation, spread) = (self.situation(queue, with), self.spread(queue, now));
         let grant = self.grants.get_mut(id.0)?;
-        let (queue, place) = grant.station?;
         let waiting = self.queues.get_mut(queue.0)?;
         if !grant.leases.may_go_on(number) {
             return None;
         }
-        let Situation { now, steady, .. } = situation;
         let (before, mut late) = (grant.leases.token(), Vec::new());
         let passed = loop {
             // Of the lease that is over: how long it was to be kept counts for how long others wait.
             let situation = grant.leases.situation(situation);
             let Some(first) = waiting.queue.first(place) else {
-                let is_kept = !closed && grant.leases.keep(situation, heard_until);
+                let heard_until = waiting.on_nodes.hears_until();
+                let is_kept = !self.closed && grant.leases.keep(situation, heard_until);
                 if is_kept {
                     waiting.kept = Some(id);
                     break Passed::Kept(self.schedule(id));
                 }
-                break Passed::ToNobody(None);
+                break Passed::ToNobody;
             };
             let deadline = first.request.turn_deadline();
             let in_time = deadline.is_none_or(|deadline| now < deadline);
@@ -85,12 +89,18 @@ impl<G, W: Asks<M>, M> Client<G, W, M> {
             let Ok(begun) = begun else {
                 let Situation { others, turn, .. } = situation;
                 let given_back = GivenBack { leases: grant.leases.count(), others, turn, now };
-                break Passed::ToNobody(waiting.stay.handle_given_back(given_back));
+                if let Some(most) = waiting.stay.handle_given_back(given_back) {
+                    // Between half of it and all, the next leader leaves the resource to others.
+                    let more = (most / 2).saturating_mul(u32::from(spread)) / 255;
+                    waiting.first =
+                        Pause::Rest(now.saturating_add((most / 2).saturating_add(more)));
+                }
+                break Passed::ToNobody;
             };
             let Some((_, waiter)) = waiting.queue.hand_on(place) else {
-                break Passed::ToNobody(None);
+                break Passed::ToNobody;
             };
-            let request = gone(&mut self.timers, queue, *waiter);
+            let request = gone(&mut self.timers, queue, waiter);
             // Its time is up, or its caller is about to leave the line.
             let Some(begun) = begun else {
                 late.push(request);
@@ -107,8 +117,10 @@ impl<G, W: Asks<M>, M> Client<G, W, M> {
         &mut self,
         id: GrantId,
         next: &NextLease,
-        situation: Situation,
+        with: HandOn,
     ) -> Option<(Begun, Wakeup)> {
+        let (queue, _) = self.grants.get(id.0)?.station?;
+        let situation = self.situation(queue, with);
         let begun = self.change(id, |leases| {
             let situation = leases.situation(situation);
             leases.resume(next, situation)
@@ -117,6 +129,13 @@ impl<G, W: Asks<M>, M> Client<G, W, M> {
         Some((begun, wakeup))
     }
 
+    fn situation(&self, queue: QueueId, with: HandOn) -> Situation {
+        let HandOn { turn, now, steady } = with;
+        Situation { others: self.others_wait(queue, now), turn, now, steady }
+    }
+}
+
+impl<G, W, M, R> Client<G, W, M, R> {
     /// What this queue keeps as nobody's, for one who takes it or gives it back.
     pub fn take_kept(&mut self, queue: QueueId) -> Option<GrantId> {
         self.queues.get_mut(queue.0)?.kept.take()

@@ -5,14 +5,15 @@
 //! finds, as a round of its own might end a little later too.
 
 use alloc::{boxed::Box, vec::Vec};
-use core::{mem, time::Duration};
+use core::mem;
 
 use super::{
-    Asks, Client, GrantId, NO_SLACK, QueueId, Timed, Waiter, Waiting, all_gone, gone,
-    leader::Pause, looked_at,
+    AskId, Asks, Client, Event, GrantId, NO_SLACK, Pause, QueueId, Timed, Waiter, Waiting,
+    all_gone, asking::Phase, gone, looked_at,
 };
 use crate::{
     acquisition::{GiveUp, TurnedAway},
+    concurrency::Turn,
     queue::{Comer, Joined, Known, Place, Station},
     time::Timestamp,
     timers::Wakeup,
@@ -21,12 +22,10 @@ use crate::{
 /// What becomes of a request that has come.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub enum Came<W, M> {
-    /// It is the leader, which asks the nodes for all who come behind it.
-    Asks(Place, W, Pause),
-    /// It asks for a permit beside the queue, in which nobody stands, and has this place where it comes to stand there.
-    Beside(Place, W),
-    /// It waits.
-    Waits(Place, Wakeup),
+    /// Its round begins.
+    Begins(Place, AskId, W, Turn),
+    /// It waits, or is about to ask.
+    Waits(Place),
     /// It takes what is kept as nobody's.
     Takes(GrantId, W),
     /// It does not wait, and this lease of the process is in its way.
@@ -37,52 +36,35 @@ pub enum Came<W, M> {
     Closed(W),
 }
 
-/// What is left of one who leaves a queue.
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub struct Left<W> {
-    /// It waited.
-    pub request: Option<W>,
-    /// It was the leader, and has this place among all acquires.
-    pub turn: Option<u64>,
-}
-
 /// What becomes of one whose timer has come.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub enum Late<W, S> {
     /// It has gone.
     Nothing,
     /// It waits on. What it says meanwhile, where anything.
-    Waits(Option<S>, Wakeup),
+    Waits(Option<S>),
     /// It has waited in vain, and is told so; or that this grant is in its way.
     InVain(W, GiveUp, Option<GrantId>),
 }
 
-impl<G, W: Asks<M>, M: Clone> Client<G, W, M> {
-    /// A resource is wanted or held here.
-    pub fn open_queue(&mut self) -> QueueId {
-        QueueId(self.queues.insert(Box::new(Waiting::default())))
-    }
-
-    /// Nobody has to do with it any more. Whoever stood there is returned.
-    pub fn close_queue(&mut self, id: QueueId) -> Vec<W> {
-        let waiting = self.queues.remove(id.0);
-        let all = waiting.map(|mut waiting| waiting.queue.take_all()).unwrap_or_default();
-        all_gone(&mut self.timers, id, all)
-    }
-
+impl<G, W: Asks<M>, M: Clone, R> Client<G, W, M, R> {
     /// Somebody comes. The grant `over` was in its way, and is by now known not to be.
     pub fn join(
         &mut self,
         id: QueueId,
-        comer: Comer,
-        (closed, over): (bool, Option<GrantId>),
+        over: Option<GrantId>,
         mut request: W,
         now: Timestamp,
     ) -> Came<W, M> {
+        let rests = |waiting: &Waiting<W, M>| matches!(waiting.first, Pause::Rest(_));
+        let leaves_it = !request.asks_once()
+            && self.queues.get(id.0).is_some_and(|waiting| rests(waiting))
+            && self.is_wanted_beside(id);
         let Some(waiting) = self.queues.get_mut(id.0) else { return Came::Closed(request) };
         let holder = waiting.holder().filter(|grant| Some(*grant) != over);
+        let comer = Comer { asks_once: request.asks_once(), is_any: waiting.target.is_any() };
         let known = Known {
-            closed,
+            closed: self.closed,
             kept: waiting.kept.is_some(),
             held: holder.is_some(),
             in_round: waiting.in_round,
@@ -90,11 +72,15 @@ impl<G, W: Asks<M>, M: Clone> Client<G, W, M> {
         };
         match (waiting.queue.join(comer, known), holder) {
             (Joined::Closed, _) => return Came::Closed(request),
-            (Joined::Beside(place), _) => return Came::Beside(place, request),
+            (Joined::Beside(place), _) => {
+                return self.asks((id, place, false), request, Pause::None, now);
+            }
             (Joined::Asks(place), _) => {
                 // It was nobody's here, so that others might have had it.
                 waiting.stay.handle_left();
-                return Came::Asks(place, request, waiting.first);
+                // What was released here a moment ago is left to those here who want something else that it is a part of.
+                let first = if leaves_it { waiting.first } else { Pause::None };
+                return self.asks((id, place, true), request, first, now);
             }
             (Joined::Takes, _) => {
                 if let Some(kept) = waiting.kept.take() {
@@ -112,14 +98,37 @@ impl<G, W: Asks<M>, M: Clone> Client<G, W, M> {
         if let Some((met, _)) = &waiting.met {
             request.handle_known(met);
         }
-        let waiter = Box::new(Waiter::new(request));
+        let waiter = Waiter::new(request);
         let place = if comer.asks_once {
             waiting.queue.share(waiter)
         } else {
             waiting.waited_for = waiting.waited_for.max(Some(now));
             waiting.queue.stand(waiter)
         };
-        Came::Waits(place, self.look_at(id, place))
+        let wakeup = self.look_at(id, place);
+        self.wake(wakeup);
+        Came::Waits(place)
+    }
+
+    /// One who has come asks the nodes.
+    fn asks(
+        &mut self,
+        (queue, place, leads): (QueueId, Place, bool),
+        request: W,
+        first: Pause,
+        now: Timestamp,
+    ) -> Came<W, M> {
+        let id = self.begin_asking(queue, (place, leads), request, first);
+        self.go_on(id, now);
+        match self.events.pop_back() {
+            Some(Event::Begin(begins, request, turn)) if begins == id => {
+                Came::Begins(place, id, request, turn)
+            }
+            event => {
+                self.events.extend(event);
+                Came::Waits(place)
+            }
+        }
     }
 
     /// Who waits under this place is looked at when it wants to be.
@@ -136,17 +145,19 @@ impl<G, W: Asks<M>, M: Clone> Client<G, W, M> {
         self.timers.schedule(None, at, NO_SLACK, timed)
     }
 
-    /// The time has come for one who waits, or will have within a moment. Whoever says for whom it waits is told of what holds
-    /// the resource here, and how many come before it here.
+    /// The time has come for one who waits, or will have within a moment. One who says for whom it waits is told of what holds
+    /// the resource here, how many come before it here, and how many clients do on the nodes.
     pub fn handle_waiter_due<S>(
         &mut self,
         id: QueueId,
         place: Place,
-        (now, node_timeout): (Timestamp, Duration),
-        says: impl FnOnce(&mut W, Option<&G>, usize) -> Option<S>,
+        now: Timestamp,
+        says: impl FnOnce(&mut W, Option<&G>, (usize, Option<u32>)) -> Option<S>,
     ) -> Late<W, S> {
+        let (rank, leader) = (self.rank(id), self.leader(id).map(|leader| leader.phase));
+        let waits_for_turn = matches!(leader, Some(Phase::Turn(_)));
         let Some(waiting) = self.queues.get_mut(id.0) else { return Late::Nothing };
-        let (holder, waits_for_turn) = (waiting.holder(), waiting.turn.is_some());
+        let holder = waiting.holder();
         let here = waiting.ahead(place).unwrap_or_default();
         let Some(waiter) = waiting.queue.get_mut(place) else { return Late::Nothing };
         // One that stands under another place by now is looked at under that.
@@ -164,32 +175,35 @@ impl<G, W: Asks<M>, M: Clone> Client<G, W, M> {
             let knows_nothing = holder.is_none() && told == GiveUp::Crowded;
             // Where the leader does not wait for its turn there is no crowd: it asks, or is about to.
             if knows_nothing && !waits_for_turn && !mem::replace(&mut waiter.shares, true) {
-                let at = now.saturating_add(node_timeout);
+                let at = now.saturating_add(self.settings.node_timeout);
                 let timed = Timed::Waiter(id, place);
                 waiter.timer = Some((at, place));
                 let wakeup = self.timers.schedule(None, at, NO_SLACK, timed);
                 waiting.queue.share_instead(place);
-                return Late::Waits(None, wakeup);
+                self.wake(wakeup);
+                return Late::Waits(None);
             }
             let left = waiting.queue.leave(place);
             return left.map_or(Late::Nothing, |waiter| Late::InVain(waiter.request, told, holder));
         }
         let held = holder.and_then(|grant| self.grants.get(grant.0)).map(|grant| &grant.data);
-        let said = says(&mut waiter.request, held, here);
+        let said = says(&mut waiter.request, held, (here, rank));
         // Timers that are due within a moment come along, and this one may have been one of them.
-        Late::Waits(said, self.look_at(id, place))
+        let wakeup = self.look_at(id, place);
+        self.wake(wakeup);
+        Late::Waits(said)
     }
 
-    /// Leaves the queue, from wherever in it.
-    pub fn leave(&mut self, id: QueueId, place: Place) -> Left<W> {
-        let Some(waiting) = self.queues.get_mut(id.0) else {
-            return Left { request: None, turn: None };
-        };
+    /// Leaves the queue, from wherever in it. One that is in a round learns it from its caller, who has gone.
+    pub fn leave(&mut self, id: QueueId, place: Place) -> Option<W> {
+        let waiting = self.queues.get_mut(id.0)?;
         let now_at = waiting.queue.now_at(place);
-        let left = waiting.queue.leave(place);
-        let turn = waiting.turn.take_if(|(leader, _)| left.is_none() && *leader == now_at);
-        let request = left.map(|waiter| gone(&mut self.timers, id, *waiter));
-        Left { request, turn: turn.map(|(_, turn)| turn) }
+        if let Some(waiter) = waiting.queue.leave(place) {
+            return Some(gone(&mut self.timers, id, waiter));
+        }
+        let ask = waiting.asks.find(now_at)?;
+        let in_round = self.asking.get(ask.0)?.phase == Phase::Round;
+        if in_round { None } else { self.end_asking(ask) }
     }
 
     /// Takes out all who wait in any queue.

@@ -3,7 +3,11 @@
 //! It decides whether its keys are released, and up to when others are kept out.
 
 use super::{Current, Leases};
-use crate::{fencing::FencingToken, loss::LossReason, time::Timestamp};
+use crate::{
+    fencing::FencingToken,
+    loss::LossReason,
+    time::{Nanos, Timestamp},
+};
 
 /// A grant that has ended.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -30,16 +34,17 @@ impl Leases {
     /// Whether its keys are left for the lock-delay instead of a release: it was lost under its holder's work, and what
     /// that has sent may still be on its way.
     pub fn leave(&mut self, number: u64, now: Timestamp) -> bool {
-        let is_left =
-            !self.lock_delay.is_zero() && !self.is_past(Some(number)) && self.is_lost_at_work(now);
+        let is_left = self.lock_delay > Nanos::ZERO
+            && !self.is_past(Some(number))
+            && self.is_lost_at_work(now);
         self.left |= is_left;
         is_left
     }
 
     /// What was set too late is released. Where its keys are left, that is kept for as long: up to this.
     pub fn hold_of_late(&self, now: Timestamp, steady: Timestamp) -> Option<Timestamp> {
-        let is_left = !self.lock_delay.is_zero() && self.is_lost_at_work(now);
-        let until = is_left.then(|| steady.saturating_add(self.lock_delay));
+        let is_left = self.lock_delay > Nanos::ZERO && self.is_lost_at_work(now);
+        let until = is_left.then(|| steady.saturating_add(self.lock_delay.get()));
         self.current.hold.max(until)
     }
 

@@ -68,7 +68,7 @@ impl Leases {
     #[must_use]
     pub fn situation(&self, seen: Situation) -> Situation {
         let is_unknown = seen.others == OthersWait::Unknown;
-        let turn = if is_unknown { seen.turn.max(self.current.linger) } else { seen.turn };
+        let turn = if is_unknown { seen.turn.max(self.current.linger.get()) } else { seen.turn };
         Situation { turn, ..seen }
     }
 
@@ -98,7 +98,7 @@ impl Leases {
         let is_kept = self.current.hold.is_some_and(|until| until > steady);
         let offer = Offer {
             lifecycle: &self.lifecycle,
-            lock_delay: self.lock_delay,
+            lock_delay: self.lock_delay.get(),
             alone: self.alone,
             is_kept,
             others,
@@ -116,7 +116,7 @@ impl Leases {
     /// another lease. `heard_until`: the nodes tell of whoever comes up to then, where they do. Says whether it is kept.
     pub fn keep(&mut self, situation: Situation, heard_until: Option<Timestamp>) -> bool {
         let Situation { others, now, steady, .. } = situation;
-        let linger = self.current.linger;
+        let linger = self.current.linger.get();
         let until = now.saturating_add(linger);
         let until = heard_until.map_or(until, |heard| until.min(heard));
         let may = !linger.is_zero()

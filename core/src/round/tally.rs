@@ -84,7 +84,9 @@ pub struct Tally {
     counts: Vec<Count>,
     verdict: Verdict,
     loss: Option<RoundLoss>,
-    commands: VecDeque<(NodeId, Command)>,
+    /// What is asked, until it has been handed out for all of these.
+    command: Option<Command>,
+    nodes: VecDeque<NodeId>,
 }
 
 impl Tally {
@@ -96,7 +98,7 @@ impl Tally {
         let mut tally = Self::new(quorum, Some(validity::deadline(now, ttl, drift)));
         let ttl = validity::key_life(ttl, lock_delay);
         let command = Command::Extend { target, owner, ttl, fenced };
-        tally.ask((0..quorum.nodes()).map(NodeId::new), &command);
+        tally.ask((0..quorum.nodes()).map(NodeId::new), command);
         tally.settle(now);
         tally
     }
@@ -122,7 +124,7 @@ impl Tally {
         held: impl IntoIterator<Item = NodeId>,
     ) -> Self {
         let (target, mut tally) = (target.into(), Self::new(quorum, None));
-        tally.ask(held, &Command::Release { target, owner, keep });
+        tally.ask(held, Command::Release { target, owner, keep });
         tally.settle(Timestamp::ORIGIN);
         tally
     }
@@ -134,22 +136,27 @@ impl Tally {
             counts: vec![Count::NotAsked; quorum.nodes()],
             verdict: Verdict::Pending,
             loss: None,
-            commands: VecDeque::with_capacity(quorum.nodes()),
+            command: None,
+            nodes: VecDeque::with_capacity(quorum.nodes()),
         }
     }
 
-    fn ask(&mut self, nodes: impl IntoIterator<Item = NodeId>, command: &Command) {
+    fn ask(&mut self, nodes: impl IntoIterator<Item = NodeId>, command: Command) {
         for node in nodes {
             if let Some(count @ Count::NotAsked) = self.counts.get_mut(node.index()) {
                 *count = Count::Waiting;
-                self.commands.push_back((node, command.clone()));
+                self.nodes.push_back(node);
             }
         }
+        self.command = Some(command).filter(|_| !self.nodes.is_empty());
     }
 
     /// The next command to send, if there is one.
     pub fn poll_command(&mut self) -> Option<(NodeId, Command)> {
-        self.commands.pop_front()
+        let node = self.nodes.pop_front()?;
+        let is_last = self.nodes.is_empty();
+        let command = if is_last { self.command.take() } else { self.command.clone() };
+        Some((node, command?))
     }
 
     /// Takes the answer of `node`, which arrived at `now`. Each command is answered once; a second answer, or one of a

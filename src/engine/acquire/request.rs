@@ -8,14 +8,13 @@ use std::{cmp::Reverse, fmt::Display, sync::Arc, time::Duration};
 use crate::{
     engine::{
         Engine, HeldTenure, NodeSlot,
-        line::{Ahead, QueueLeader},
+        line::Ahead,
         resources::ResourceSlot,
-        round::{AcquireRound, AcquireSpec, Answer},
-        turns::Lane,
+        round::{AcquireRound, AcquireSpec, Answer, HeardOut},
     },
     error::{AcquireError, NodeOutcome, NodeReport, Reports},
     protocol::{
-        Acquisition, GiveUp, LostRound, NodeId, Owner, Place, Resource, RoundLoss, Target,
+        Acquisition, Drift, GiveUp, Lane, LostRound, NodeId, Owner, Resource, RoundLoss, Target,
         Timestamp, TurnedAway,
     },
     telemetry::{self, Asked, Caller},
@@ -26,17 +25,17 @@ pub(in crate::engine) struct Request {
     pub(in crate::engine) asked: AcquireSpec,
     pub(in crate::engine) resource: Arc<ResourceSlot>,
     pub(in crate::engine) acquisition: Acquisition,
-    pub(super) answer: Answer,
+    pub(in crate::engine) answer: Answer,
     /// What the last round has met.
     last: Option<Arc<Met>>,
     /// What the nodes said when the resource was found held last.
     found_held: Option<Arc<Met>>,
     /// When it says for whom it waits; nothing once it has.
     pub(in crate::engine) says_at: Option<Timestamp>,
-    /// While it asks the nodes for all who wait for the resource here.
-    pub(in crate::engine) leader: Option<QueueLeader>,
-    /// Of one who asks for a permit without standing in line: where it would stand.
-    pub(in crate::engine) reserved: Option<Place>,
+    /// Its last round has only taken the place in the lines on the nodes.
+    pub(super) takes_place: bool,
+    /// Lost rounds of it that are heard out. Whatever ends this, they are heard no longer.
+    pub(super) heard_out: Vec<HeardOut>,
 }
 
 /// What a lost round has met, for the one that it was begun for and for all who wait behind that.
@@ -45,12 +44,22 @@ pub(in crate::engine) struct Met {
     pub(in crate::engine) lost: LostRound,
     /// When that was known.
     pub(in crate::engine) at: Timestamp,
+    /// How much clocks may be off by.
+    pub(super) drift: Drift,
 }
 
 impl Met {
     /// Whom the nodes name that hold the resource.
     pub(in crate::engine) fn holder(&self) -> Option<String> {
         self.error.nodes().and_then(Reports::holder)
+    }
+
+    /// Whether a round that took as long would have been in time for this, which it was not for the leader of the line.
+    pub(in crate::engine) fn would_do_for(&self, asked: &AcquireSpec) -> bool {
+        let AcquireSpec { ttl, min_validity, .. } = *asked;
+        let took = self.at.saturating_since(self.lost.begun);
+        let left = ttl.saturating_sub(self.drift.of(ttl)).saturating_sub(took);
+        self.lost.loss == RoundLoss::TooLate && !left.is_zero() && left >= min_validity
     }
 
     /// As it is told to one who has asked for this, and has waited for so long.
@@ -84,35 +93,33 @@ pub(in crate::engine) struct Said {
 }
 
 impl Request {
-    pub(super) const fn new(
+    pub(super) fn new(
         asked: AcquireSpec,
         resource: Arc<ResourceSlot>,
         acquisition: Acquisition,
         answer: Answer,
         says_at: Option<Timestamp>,
     ) -> Self {
-        let (last, found_held, leader, reserved) = (None, None, None, None);
-        Self { asked, resource, acquisition, answer, last, found_held, says_at, leader, reserved }
+        let (last, found_held, takes_place, heard_out) = (None, None, false, Vec::new());
+        Self {
+            asked,
+            resource,
+            acquisition,
+            answer,
+            last,
+            found_held,
+            says_at,
+            takes_place,
+            heard_out,
+        }
     }
 
-    /// Whether it asks for a permit without standing in line: several may at once.
-    pub(in crate::engine) const fn is_beside_line(&self) -> bool {
-        self.asked.target.is_any() && self.leader.is_none()
-    }
-
-    /// Whether its caller has gone.
-    pub(in crate::engine) fn is_given_up(&self) -> bool {
-        self.answer.is_closed()
-    }
-
-    /// Its place in the line of the resource, where it is the leader.
-    pub(super) fn place(&self) -> Option<Place> {
-        self.leader.as_ref().map(QueueLeader::place)
-    }
-
-    /// A time, or that up to which it may wait at all.
-    pub(super) fn within(&self, at: Timestamp) -> Timestamp {
-        self.acquisition.turn_deadline().map_or(at, |deadline| at.min(deadline))
+    /// What is under way must not be in the way of the next round. One that takes the place in line comes at once, and is
+    /// denied as the one before it was.
+    pub(super) fn forget_heard_out(&mut self) {
+        if !self.takes_place {
+            self.heard_out.clear();
+        }
     }
 
     /// Whether a round may be begun for it.
@@ -123,20 +130,12 @@ impl Request {
     /// Says why not, if anybody still wants to know.
     pub(super) fn not_begun(self, engine: &Engine) {
         if engine.is_closed() {
-            self.give_up(engine, GiveUp::Closed);
+            self.give_up_now(engine, GiveUp::Closed);
         }
     }
 
-    /// Whether a round that took as long would have been in time for it, which it was not for the leader of the line.
-    pub(in crate::engine) fn is_in_time(&self, engine: &Engine, met: &Met) -> bool {
-        let AcquireSpec { ttl, min_validity, .. } = self.asked;
-        let took = met.at.saturating_since(met.lost.begun);
-        let left = ttl.saturating_sub(engine.config.drift().of(ttl)).saturating_sub(took);
-        met.lost.loss == RoundLoss::TooLate && !left.is_zero() && left >= min_validity
-    }
-
     /// A round for its resource was lost, its own or that of the leader of the line.
-    pub(in crate::engine) fn handle_met(&mut self, met: &Arc<Met>) {
+    pub(in crate::engine) fn note_met(&mut self, met: &Arc<Met>) {
         self.last = Some(Arc::clone(met));
         if met.lost.found_held() {
             self.found_held = Some(Arc::clone(met));
@@ -145,18 +144,21 @@ impl Request {
 
     pub(in crate::engine) fn turned_away(self, engine: &Engine, reason: TurnedAway) {
         let give_up = self.acquisition.handle_turned_away(reason, engine.now());
-        self.give_up(engine, give_up);
+        self.give_up_now(engine, give_up);
     }
 
-    /// Answers why it was not acquired.
-    pub(in crate::engine) fn give_up(self, engine: &Engine, give_up: GiveUp) {
+    /// The same, with how many wait for a turn now.
+    pub(in crate::engine) fn give_up_now(self, engine: &Engine, give_up: GiveUp) {
+        let crowd = engine.client.lock().crowd(Lane::Acquires);
+        self.give_up(engine, give_up, crowd);
+    }
+
+    /// Answers why it was not acquired. So many waited for a turn when that was decided.
+    pub(in crate::engine) fn give_up(self, engine: &Engine, give_up: GiveUp, waiting: usize) {
         let now = engine.now();
         let waited = now.saturating_since(self.acquisition.started());
         let target = || Some(self.asked.target.clone());
-        let crowded = || {
-            let waiting = engine.waiting(Lane::Acquires);
-            AcquireError::Crowded { target: target(), waited, waiting }
-        };
+        let crowded = || AcquireError::Crowded { target: target(), waited, waiting };
         let found = || self.found_held.as_ref().and_then(|met| met.error.nodes()).cloned();
         let last = || self.last.as_ref().map(|met| met.told(&self.asked, waited));
         let error = match give_up {
@@ -196,9 +198,9 @@ impl Request {
     }
 
     fn refuse(mut self, error: AcquireError, now: Timestamp) {
+        // Before anybody is told, who may ask again at once.
+        self.heard_out.clear();
         telemetry::not_acquired(self.shown(now), error.outcome(), &error);
-        // Before its caller is told, who may ask again at once, and must not be taken for one who comes behind it.
-        drop(self.leader.take());
         let _ = self.answer.send(Err(error));
     }
 

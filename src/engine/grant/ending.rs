@@ -89,19 +89,19 @@ impl Grant {
         let answer =
             engine.release((released, orders), Arc::clone(&self.resource), token, caller, report);
         if is_freed {
-            self.resource.handle_given_back();
+            engine.decide(|client| client.handle_permit_given_back(self.resource.queue()));
         }
         // Behind the release, which the next round follows on every connection. Before anybody is told, who may ask at
         // once.
         drop(ending);
-        self.changed.notify_waiters();
+        self.handle_changed();
         Ok(ReleaseAnswer::Asked(answer))
     }
 
     /// Whoever is next here for the same leaves it for a moment to those here who want something else that overlaps: a set
     /// needs all of its resources at one time, and on the nodes nobody of the same process is before another.
     fn make_way(&self, engine: &Engine) {
-        if self.resource.is_wanted_beside() {
+        if self.client().is_wanted_beside(self.resource.queue()) {
             let round_trips = engine.round_trip.round_trip().unwrap_or_default() * 2;
             let until = engine.now().saturating_add(MOMENT.max(round_trips));
             self.client().rest_until(self.resource.queue(), until);
@@ -117,14 +117,14 @@ impl Grant {
         let _counted = engine.count();
         if self.end_as(End::Over(number, LossReason::LeftToExpire)).is_some() {
             self.make_room();
-            self.changed.notify_waiters();
+            self.handle_changed();
         }
     }
 
     /// Ends it without a release where it was lost under its holder's work and has a lock-delay: what that work has sent
     /// may still be on its way, and the keys keep others out meanwhile. False says that it is to be released.
     pub(super) fn leave_if_lost(self: &Arc<Self>, engine: &Arc<Engine>, number: u64) -> bool {
-        if self.lock_delay.is_zero() || !engine.is_served() {
+        if self.lock_delay().is_zero() || !engine.is_served() {
             return false;
         }
         let mut ending = Ending { grant: self, step: Step::Offered(number) };
@@ -140,9 +140,9 @@ impl Grant {
             if let Some(Ended { token, caller, report, .. }) = self.end_as(End::Left(number)) {
                 report.iter().for_each(|report| report.note_left());
                 metrics::released("left");
-                telemetry::left(self.held(&caller, token), self.lock_delay);
+                telemetry::left(self.held(&caller, token), self.lock_delay());
                 self.make_room();
-                self.changed.notify_waiters();
+                self.handle_changed();
             }
         }
         is_left
@@ -164,7 +164,7 @@ impl Grant {
         };
         if has_work {
             self.schedule(engine);
-            self.changed.notify_waiters();
+            self.handle_changed();
         } else if !self.leave_if_lost(engine, number) {
             drop(self.release(engine, number));
         }
@@ -178,9 +178,7 @@ impl Grant {
     /// It is over and handed to nobody: whoever is first in line may ask the nodes. No lock may be held.
     pub(super) fn make_room(&self) {
         let Some(engine) = self.engine.upgrade() else { return };
-        if self.client().handle_grant_over(self.id) {
-            engine.next_leader(&self.resource);
-        }
+        engine.decide(|client| client.handle_grant_over(self.id));
     }
 
     /// Takes it out of all lists, once. What is returned says what is to be released.

@@ -14,8 +14,8 @@ use super::{
     ending::{Ended, Ending, Step},
 };
 use crate::{
-    engine::{Engine, NodeSlot, Request, resources::ResourceSlot},
-    protocol::{Begun, Command, End, Timestamp},
+    engine::{Engine, NodeSlot, Request},
+    protocol::{Asks, Begun, Command, End, GrantId, HandOn, Timestamp, turn_of},
     shield::shielded,
     telemetry::{self, Held, metrics},
 };
@@ -26,16 +26,15 @@ impl Grant {
     pub(in crate::engine) fn resume(
         self: &Arc<Self>,
         engine: &Arc<Engine>,
-        request: Request,
-        keeps_until: Option<Timestamp>,
+        request: Box<Request>,
+        steady: Timestamp,
         now: Timestamp,
-    ) -> Option<Request> {
+    ) -> Option<Box<Request>> {
         let asked = &request.asked;
+        let with = HandOn { turn: turn_of(engine.unloaded.round_trip()), now, steady };
         let resumed = {
             let mut client = self.client();
-            // What others are kept out for ended before it was kept, so that no other clock is read for it.
-            let situation = self.situation(engine, now, Timestamp::ORIGIN);
-            let resumed = client.resume(self.id, &asked.next(keeps_until), situation);
+            let resumed = client.resume(self.id, &request.next(steady), with);
             if resumed.is_some()
                 && let Some(kept) = client.data_mut(self.id)
             {
@@ -76,19 +75,15 @@ impl Grant {
 }
 
 impl Engine {
-    /// Gives a grant back that is kept of this resource, if there is one: somebody else wants it.
-    pub(in crate::engine) fn give_back_kept(self: &Arc<Self>, slot: &ResourceSlot) {
-        let kept = self.take_kept(slot);
+    /// Gives a grant back that was kept until now: somebody else wants it.
+    pub(in crate::engine) fn give_back_kept(self: &Arc<Self>, kept: GrantId) {
+        let kept = {
+            let mut client = self.client.lock();
+            client.data_mut(kept).and_then(|kept| kept.kept.take())
+        };
         if let Some(kept) = kept {
             kept.give_back(self);
         }
-    }
-
-    /// What is kept of this resource, for one who takes it or gives it back.
-    pub(in crate::engine) fn take_kept(&self, slot: &ResourceSlot) -> Option<Arc<Grant>> {
-        let mut client = self.client.lock();
-        let kept = client.take_kept(slot.queue())?;
-        client.data_mut(kept)?.kept.take()
     }
 
     /// Gives all grants back that are kept.

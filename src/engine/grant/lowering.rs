@@ -24,7 +24,7 @@ impl Grant {
         if !engine.is_served() {
             return None;
         }
-        let Target::One(resource) = &self.target else { return None };
+        let Target::One(resource) = self.resource.target() else { return None };
         // By the clock: in a process that stood still nobody may have been told yet of a loss.
         shielded(|| {
             let _ = self.left();
@@ -32,7 +32,7 @@ impl Grant {
         let mut client = self.client();
         let number = client.change(self.id, |leases| leases.lower(number))??;
         // Whoever sends something for it from now on does so as a reader's.
-        let _ = self.lowered.set(Target::Lowered(resource.clone()));
+        let _ = self.instead.set(Box::new(Target::Lowered(resource.clone())));
         let leases = client.leases(self.id)?;
         let (token, ttl) = (leases.token(), leases.lifecycle().ttl());
         drop(client);
@@ -46,7 +46,7 @@ impl Grant {
         let caller = caller.unwrap_or_default();
         telemetry::lowered(self.held(&caller, tenure.token()));
         // Those who look at the tenure before learn that it is over; whoever is next here asks the nodes.
-        self.changed.notify_waiters();
+        self.handle_changed();
         self.make_room();
         let now = engine.now();
         if self.left().is_ok() && tenure.may_be_extended(now) {
@@ -56,7 +56,7 @@ impl Grant {
 
     /// Whether its holder shares it with readers, and had it alone.
     pub(in crate::engine) fn is_lowered(&self) -> bool {
-        self.lowered.get().is_some()
+        self.instead.get().is_some_and(|target| target.is_lowered())
     }
 
     /// An extension has ended that was begun when the grant was its holder's alone. Nodes that have made it a reader's since
@@ -66,9 +66,9 @@ impl Grant {
     }
 
     /// A quorum has it as a reader's: those who pause here until they may read need not pause any longer.
-    pub(in crate::engine) fn handle_followed(&self, outcome: ExtendOutcome) {
+    pub(in crate::engine) fn handle_followed(&self, engine: &Arc<Engine>, outcome: ExtendOutcome) {
         if self.is_lowered() && matches!(outcome, ExtendOutcome::Extended(_)) {
-            self.resource.handle_shared();
+            engine.decide(|client| client.handle_shared(self.resource.queue()));
         }
     }
 }

@@ -16,7 +16,7 @@ use std::{
 use super::{Engine, Grant, ReleaseAnswer};
 use crate::{
     error::{LeaseLost, ReleaseError, Reports},
-    protocol::{FencingToken, Leases, LossReason, Owner, Target, Timestamp},
+    protocol::{FencingToken, Leases, LossReason, Nanos, Owner, Target, Timestamp},
     shield::{shield, shielded},
 };
 
@@ -37,10 +37,10 @@ impl Grant {
             return Err(self.lost(client.as_deref(), reason));
         };
         let (result, action) = {
-            let locked = self.client.lock_here_at(|| engine.now());
+            let locked = self.footprint.client().lock_here_at(|| engine.now());
             let Some((mut client, now)) = locked else { return Err(self.forked()) };
             let action = client.change(self.id, |leases| leases.handle_check(now)).flatten();
-            if action.is_some() && !self.process.is_here() {
+            if action.is_some() && !self.footprint.client().process().is_here() {
                 // There is nobody to be told, and more locks than this one.
                 return Err(self.forked());
             }
@@ -66,7 +66,7 @@ pub(crate) struct Tenure {
     grant: Arc<Grant>,
     number: u64,
     token: Option<FencingToken>,
-    ttl: Duration,
+    ttl: Nanos,
 }
 
 impl Tenure {
@@ -76,7 +76,7 @@ impl Tenure {
         token: Option<FencingToken>,
         ttl: Duration,
     ) -> Self {
-        Self { grant, number, token, ttl }
+        Self { grant, number, token, ttl: Nanos::new(ttl) }
     }
 
     /// What it is a part of.
@@ -98,7 +98,7 @@ impl Tenure {
 
     /// What an extension of it asks for.
     pub(crate) const fn ttl(&self) -> Duration {
-        self.ttl
+        self.ttl.get()
     }
 
     /// Its holder has it. Before, nobody could work under it, so that nobody has to be kept out afterwards.
@@ -132,7 +132,7 @@ impl Tenure {
     pub(crate) fn doubt(&self) -> Reports {
         let client = self.grant.client_here();
         let kept = client.as_ref().and_then(|client| client.data(self.grant.id));
-        kept.and_then(|kept| kept.doubt.clone()).unwrap_or_default()
+        kept.and_then(|kept| kept.doubt.as_deref().cloned()).unwrap_or_default()
     }
 
     /// Why the lease is over, if it is.
@@ -174,7 +174,7 @@ impl Tenure {
     /// asked at each poll, whatever that is for: the timer that tells of a loss may have been stopped together with this
     /// process, and work that is polled beside this must not go on.
     pub(crate) async fn wait<T>(&self, wanted: impl Fn(&Self) -> Option<T>) -> Option<T> {
-        let mut changed = pin!(self.grant.changed.notified());
+        let mut changed = pin!(self.grant.changed().notified());
         let found = poll_fn(|cx| {
             loop {
                 // Registered before it is looked at, so that no change in between is missed.
@@ -185,10 +185,10 @@ impl Tenure {
                 if !has_changed {
                     return Poll::Pending;
                 }
-                changed.set(self.grant.changed.notified());
+                changed.set(self.grant.changed().notified());
             }
         });
-        self.grant.process.awaits(shield(found)).await
+        self.grant.footprint.client().process().awaits(shield(found)).await
     }
 }
 

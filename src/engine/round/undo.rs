@@ -36,10 +36,7 @@ impl AcquireRound {
     /// would wait for a client that does not.
     pub(super) fn leave_where_denied(&self) {
         let spec = self.round.spec();
-        let Some((stand, ticket)) = spec.stand.and_then(|stand| Some((stand, stand.ticket?)))
-        else {
-            return;
-        };
+        let Some(ticket) = spec.stand.and_then(|stand| stand.ticket) else { return };
         let stands = |outcome: &NodeOutcome| matches!(outcome, NodeOutcome::Denied(denial) if denial.rank.is_some());
         let nodes = self.outcomes.iter().enumerate();
         let nodes: Vec<NodeId> = nodes
@@ -47,7 +44,7 @@ impl AcquireRound {
             .map(|(index, _)| NodeId::new(index))
             .collect();
         if !nodes.is_empty() {
-            self.engine.leave_lines(&spec.target, stand.client, ticket, nodes);
+            self.engine.leave_lines(&spec.target, ticket, nodes);
         }
     }
 

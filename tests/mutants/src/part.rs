@@ -108,7 +108,7 @@ const LIKELY: [(&str, &[&str]); 25] = [
     ("engine/line", &["line::", "standing::", "turns::", "anew"]),
     ("engine/resources", &["line::", "together", "woken::", "gone::"]),
     ("engine/release", &["told::", "woken::"]),
-    ("engine/turns", &["crowd"]),
+    ("engine/turn", &["crowd"]),
     ("engine/shield", &["cannot_be_a_semaphore"]),
     ("grant/handing", &["handover"]),
     ("grant/lingering", &["linger"]),

@@ -15,4 +15,4 @@ pub(crate) const CONFIG: Config = Config {
 };
 
 const SETUP: Setup =
-    Setup { requests: [2, 1], until: 5, renews: true, ttl_ticks: 3, ..Setup::PLAIN };
+    Setup { requests: [2, 1], until: 4, renews: true, ttl_ticks: 3, ..Setup::PLAIN };

@@ -4,10 +4,11 @@
 //! account of what each has been told; a round is begun for whoever the client says is the leader, and its end told to the
 //! client; what the client says is done in the step in which it is said, as the driver does it behind its lock.
 //!
-//! Not modelled: the pauses between rounds, turns, and lines on the nodes: a leader goes on whenever it likes. What the driver
-//! does in several steps of its own, such as to look for the next leader behind the end of a grant, is one step here, and a
-//! grant that has ended is forgotten in that. Requests that ask once or for so long, permits, readers, lock-delays, restores
-//! and shutdowns: `tests/proof/protocol/client.rs`, `leases` and `tenures` have those.
+//! Not modelled: lines on the nodes, and a crowd that waits for turns. A leader pauses until its time comes, or until it is told
+//! that the key is gone, which it may be at any time, and wrongly. What the driver does in several steps of its own, such as to
+//! carry out what follows from the end of a grant, is one step here, and a grant that has ended is forgotten in that. Requests
+//! that ask once or for so long, lock-delays, restores and shutdowns: `tests/proof/protocol/client`, `leases` and `tenures` have
+//! those.
 
 use core::time::Duration;
 
@@ -18,10 +19,11 @@ use crate::{
         tenures::holder::{Letter, letter, life, small},
     },
     protocol::{
-        Acquisition, Asks, Backoff, Begun, Came, Client, Cohort, Comer, Drift, End, ExtendOutcome,
-        ExtendSpec, Failure, FootprintId, GrantId, HandOn, LeaseAction, Leases, Lifecycle, Mark,
-        NewGrant, NextLease, NodeId, OthersWait, Passed, Place, QueueId, Quorum, RenewalPolicy,
-        Reply, Round, RoundLoss, RoundSpec, Situation, Tally, Timestamp, Verdict, WaitPolicy,
+        Acquisition, AskId, Asks, Backoff, Begun, Came, Client, ClientId, ClientSettings, Cohort,
+        Drift, End, Event, ExtendOutcome, ExtendSpec, Failure, FootprintId, Found, GrantId, HandOn,
+        Lane, LeaseAction, Leases, Lifecycle, LineHint, LostRound, Mark, NewGrant, NextLease,
+        NodeId, Passed, Place, QueueId, Quorum, RenewalPolicy, Reply, Round, RoundAsked,
+        RoundBegun, RoundLoss, RoundSpec, Tally, Timestamp, Turn, Verdict, WaitPolicy,
         WaitSettings, Wanted, turn_of,
     },
 };
@@ -32,6 +34,7 @@ pub(crate) struct Request {
     index: usize,
     acquisition: Acquisition,
     next: NextLease,
+    gone: bool,
 }
 
 impl Asks<()> for Request {
@@ -52,6 +55,29 @@ impl Asks<()> for Request {
     }
 
     fn handle_known(&mut self, (): &()) {}
+
+    fn handle_met(&mut self, (): &()) {}
+
+    fn is_in_time(&self, (): &()) -> bool {
+        false
+    }
+
+    fn asks_once(&self) -> bool {
+        false
+    }
+
+    fn is_given_up(&self) -> bool {
+        self.gone
+    }
+}
+
+/// One who asks, while its driver has it: in a round, or about to begin one.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+struct Asker {
+    id: AskId,
+    request: Request,
+    turn: Turn,
+    attempt: Option<usize>,
 }
 
 /// What has become of a request, as far as its caller knows.
@@ -61,7 +87,7 @@ pub(crate) enum Fate {
     Comes,
     Waits(Place),
     /// It is the leader.
-    Asks,
+    Asks(Place),
     Holds {
         attempt: usize,
         number: u64,
@@ -83,16 +109,17 @@ struct Attempt {
     extension: Option<Tally>,
     extensions: u8,
     started: Timestamp,
+    station: Option<(QueueId, Place)>,
 }
 
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct Handle {
     number: u8,
-    client: Client<usize, Request, ()>,
+    client: Client<usize, Request, (), ()>,
     queue: QueueId,
     attempts: Vec<Attempt>,
-    /// Who asks the nodes, and whether a round is under way.
-    leader: Option<(Request, Place, Option<usize>)>,
+    /// Who asks the nodes, where it does not pause.
+    leader: Option<Asker>,
     pub(crate) fates: Vec<Fate>,
     /// Those of its leases that have begun in this step.
     pub(crate) begun: Vec<u16>,
@@ -109,12 +136,20 @@ pub(crate) const TOLD: &str = "a loss is told in time";
 pub(crate) const SERVED: &str = "where anybody waits, somebody asks or holds";
 pub(crate) const DUE: &str = "what wants to be looked at is among the timers";
 pub(crate) const SET: &str = "nothing is set for a grant that is over";
+pub(crate) const LEADS: &str = "one at a time asks";
+pub(crate) const GOES_ON: &str = "who asks goes on in time";
 pub(crate) const FIRST: &str = "who came first is let in first";
 
 impl Handle {
-    pub(crate) fn new(number: u8) -> Self {
-        let mut client = Client::default();
-        let queue = client.open_queue();
+    pub(crate) fn new(number: u8, setup: &Setup) -> Self {
+        let node_timeout = Duration::from_millis(500);
+        let settings = ClientSettings {
+            quorum: Quorum::of(setup.nodes),
+            client: ClientId::new([number; 8]),
+            node_timeout,
+        };
+        let mut client = Client::new(settings);
+        let queue = client.open_queue(&resource(0).into());
         Self {
             number,
             client,
@@ -139,18 +174,20 @@ impl Handle {
         let mut request = Request::new(index, setup);
         let mut sent = Outbox::new();
         loop {
-            let comer = Comer { asks_once: false, is_any: false };
-            match self.client.join(self.queue, comer, (false, None), request, now) {
-                Came::Asks(place, request, _) => {
-                    sent.extend(self.lead(request, place, setup, marks, now));
+            match self.client.join(self.queue, None, request, now) {
+                Came::Begins(place, id, request, turn) => {
+                    self.fates[index] = Fate::Waits(place);
+                    sent.extend(self.lead(id, request, turn, setup, marks, now));
+                    sent.extend(self.carry_out(setup, marks, now));
                     return sent;
                 }
-                Came::Waits(place, _) => {
+                Came::Waits(place) => {
                     self.fates[index] = Fate::Waits(place);
+                    sent.extend(self.carry_out(setup, marks, now));
                     return sent;
                 }
                 Came::Takes(id, taking) => {
-                    match self.client.resume(id, &taking.next, situation(now)) {
+                    match self.client.resume(id, &taking.next, hand_on(now)) {
                         Some((begun, _)) => {
                             self.begin(index, id, begun);
                             return sent;
@@ -168,19 +205,48 @@ impl Handle {
 
     fn lead(
         &mut self,
+        id: AskId,
         request: Request,
-        place: Place,
+        turn: Turn,
         setup: &Setup,
         marks: &[Mark],
         now: Timestamp,
     ) -> Outbox {
-        self.is_first(request.index);
-        if !matches!(self.fates[request.index], Fate::Comes | Fate::Waits(_)) {
-            self.wrong = Some(GONE);
+        match self.fates[request.index] {
+            Fate::Waits(place) => {
+                self.is_first(request.index);
+                self.fates[request.index] = Fate::Asks(place);
+            }
+            Fate::Asks(_) => {}
+            _ => self.wrong = Some(GONE),
         }
-        self.fates[request.index] = Fate::Asks;
-        self.leader = Some((request, place, None));
+        if self.leader.is_some() {
+            self.wrong = Some(LEADS);
+        }
+        self.leader = Some(Asker { id, request, turn, attempt: None });
         self.begin_round(setup, marks, now)
+    }
+
+    /// What the client has decided is done.
+    fn carry_out(&mut self, setup: &Setup, marks: &[Mark], now: Timestamp) -> Outbox {
+        let mut sent = Outbox::new();
+        while let Some(event) = self.client.poll_event() {
+            match event {
+                Event::GoOn(id) => self.client.go_on(id, now),
+                Event::Begin(id, request, turn) => {
+                    sent.extend(self.lead(id, request, turn, setup, marks, now));
+                }
+                Event::Gone(request) => {
+                    if self.fates[request.index] != Fate::Gone {
+                        self.wrong = Some(ONCE);
+                    }
+                }
+                Event::Wake(_) => {}
+                Event::GiveBack(id) => sent.extend(self.give_back_kept(id, setup, marks, now)),
+                event => panic!("nobody gives up, closes or stands in a line: {event:?}"),
+            }
+        }
+        sent
     }
 
     /// One of those who wait is let in.
@@ -197,20 +263,42 @@ impl Handle {
 
     /// Whether the leader pauses, and may go on.
     pub(crate) fn pauses(&self) -> bool {
-        matches!(self.leader, Some((_, _, None)))
+        let asks = self.client.is_led(self.queue);
+        asks && self.leader.as_ref().is_none_or(|leader| leader.attempt.is_none())
+    }
+
+    /// Whether this request asks for all who wait.
+    pub(crate) fn leads(&self, index: usize) -> bool {
+        let (Fate::Waits(place) | Fate::Asks(place)) = self.fates[index] else { return false };
+        self.client.leads(self.queue, place)
     }
 
     pub(crate) fn has_rounds(&self, setup: &Setup) -> bool {
         self.attempts.len() < setup.rounds
     }
 
-    /// The leader asks the nodes.
-    pub(crate) fn begin_round(&mut self, setup: &Setup, marks: &[Mark], now: Timestamp) -> Outbox {
-        let attempt = self.attempts.len();
-        if attempt == setup.rounds {
-            return Outbox::new();
+    /// The leader is told that the key is gone.
+    pub(crate) fn again(&mut self, setup: &Setup, marks: &[Mark], now: Timestamp) -> Outbox {
+        if self.leader.is_some() {
+            return self.begin_round(setup, marks, now);
         }
-        let several = self.client.begin_round(self.queue, now) || setup.lingers;
+        self.client.handle_released(self.queue);
+        self.carry_out(setup, marks, now)
+    }
+
+    /// The leader asks the nodes, if there is a round left.
+    fn begin_round(&mut self, setup: &Setup, marks: &[Mark], now: Timestamp) -> Outbox {
+        let attempt = self.attempts.len();
+        let Some(leader) = self.leader.as_mut().filter(|_| attempt < setup.rounds) else {
+            return Outbox::new();
+        };
+        leader.attempt = Some(attempt);
+        let asked = RoundAsked { may_have_several: true, lingers: setup.lingers, ttl: setup.ttl() };
+        let begun = self.client.begin_round(leader.id, asked, now);
+        let Some(RoundBegun { several, station, .. }) = begun else {
+            self.wrong = Some(GONE);
+            return Outbox::new();
+        };
         let owner = owner(self.owner(setup, attempt));
         let mut spec = RoundSpec::new(resource(0), owner, setup.ttl());
         spec.drift = Drift::new(0, Duration::ZERO);
@@ -224,15 +312,14 @@ impl Handle {
             extension: None,
             extensions: 0,
             started: now,
+            station,
         });
-        if let Some((_, _, under_way)) = &mut self.leader {
-            *under_way = Some(attempt);
-        }
-        self.pump(attempt, setup, now)
+        self.pump(attempt, setup, marks, now)
     }
 
-    fn pump(&mut self, attempt: usize, setup: &Setup, now: Timestamp) -> Outbox {
+    fn pump(&mut self, attempt: usize, setup: &Setup, marks: &[Mark], now: Timestamp) -> Outbox {
         let owner = self.owner(setup, attempt);
+        let mut is_lost = false;
         let of_it = &mut self.attempts[attempt];
         if of_it.footprint.is_none()
             && let Some(round) = &mut of_it.round
@@ -242,9 +329,8 @@ impl Handle {
             of_it.footprint = Some(self.client.add_footprint(footprint));
             if verdict == Verdict::Won {
                 self.win(attempt, setup, now);
-            } else {
-                self.lose();
             }
+            is_lost = verdict == Verdict::Lost;
         }
         let of_it = &mut self.attempts[attempt];
         let mut sent = Outbox::new();
@@ -257,14 +343,20 @@ impl Handle {
                 sent.push((order.node.index(), (owner, Letter::Release { keep: 0 })));
             }
         }
+        // What it has set is given back before anybody else asks.
+        if is_lost {
+            self.lose(attempt, now);
+        }
+        sent.extend(self.carry_out(setup, marks, now));
         sent
     }
 
     fn win(&mut self, attempt: usize, setup: &Setup, now: Timestamp) {
-        let Some((request, place, _)) = self.leader.take() else {
+        let Some(mut leader) = self.leader.take() else {
             self.wrong = Some(GONE);
             return;
         };
+        self.client.give_back(Lane::Acquires, &mut leader.turn, None, now);
         let of_it = &self.attempts[attempt];
         let (Some(round), Some(footprint)) = (&of_it.round, of_it.footprint) else { return };
         let (cohort, token) = Cohort::begin(round.tokens(), now);
@@ -273,30 +365,42 @@ impl Handle {
             Lifecycle::new(of_it.started, round.deadline(), setup.ttl(), drift, setup.policy());
         let asked = (setup.linger(), Duration::ZERO, false);
         let leases = Leases::new(lifecycle, cohort, token, asked, None);
-        let station = Some((self.queue, place));
+        let station = of_it.station;
         let id = self.client.begin(NewGrant { leases, footprint, station, data: attempt });
         let _ = self.client.schedule(id);
         assert!(self.client.count(id), "nobody shuts down");
-        let sharing = self.client.handle_won(self.queue, place, id, now);
+        let sharing = self.client.handle_won(leader.id, id, turn_of(None), now);
+        // The nodes have said that nobody else waits.
+        for node in (0..setup.nodes).map(NodeId::new) {
+            self.client.handle_hint(node, &resource(0), LineHint::Alone, now);
+        }
         assert!(sharing.is_empty(), "nobody asks once");
         self.attempts[attempt].grant = Some(id);
-        self.begin(request.index, id, Begun { number: 0, token, moved: false });
+        self.begin(leader.request.index, id, Begun { number: 0, token, moved: false });
     }
 
-    /// The leader's round is lost: it goes on when it likes, or it has gone away.
-    fn lose(&mut self) {
-        if let Some((_, _, under_way)) = &mut self.leader {
-            *under_way = None;
-            let next = Timestamp::ORIGIN;
-            let out = self.client.handle_lost(self.queue, (), (true, true), next, |_| None);
-            assert!(out.is_empty(), "nobody is told to give up");
-        }
+    /// The leader's round is lost: it goes on, or it has gone away.
+    fn lose(&mut self, attempt: usize, now: Timestamp) {
+        let Some(Asker { id, request, mut turn, .. }) = self.leader.take() else {
+            self.wrong = Some(GONE);
+            return;
+        };
+        let of_it = &self.attempts[attempt];
+        let Some(round) = &of_it.round else { return };
+        let Some(lost) = LostRound::of(round, of_it.started, turn.waited()) else { return };
+        self.client.give_back(Lane::Acquires, &mut turn, None, now);
+        let (answers, clocks, round_trip, random) = (&[][..], &[][..], None, 0);
+        let found = Found { answers, stood: false, clocks, round_trip, random, now };
+        let (lost, _) = self.client.handle_found(id, &request, lost, &found);
+        let by = (turn_of(None), None, 0);
+        let said = self.client.handle_lost(id, request, (lost, ()), by, now, |_, _| None::<()>);
+        assert!(said.is_none(), "nobody says for whom it waits");
     }
 
     /// A lease begins.
     fn begin(&mut self, index: usize, id: GrantId, begun: Begun) {
         let Some(&attempt) = self.client.data(id) else { return };
-        if !matches!(self.fates[index], Fate::Comes | Fate::Waits(_) | Fate::Asks) {
+        if !matches!(self.fates[index], Fate::Comes | Fate::Waits(_) | Fate::Asks(_)) {
             self.wrong = Some(GONE);
         }
         self.client.change(id, |leases| leases.handle_taken(begun.number));
@@ -318,9 +422,8 @@ impl Handle {
         };
         self.fates[index] = Fate::Gone;
         let Some(id) = self.attempts[attempt].grant else { return Outbox::new() };
-        let given_back = HandOn { situation: situation(now), heard_until: None, closed: false };
         let may_pass = self.client.may_pass(id);
-        let passed = may_pass.then(|| self.client.hand_on(id, number, given_back)).flatten();
+        let passed = may_pass.then(|| self.client.hand_on(id, number, hand_on(now))).flatten();
         match passed {
             Some((Passed::To(request, begun, _), ..)) => {
                 self.is_first(request.index);
@@ -369,20 +472,8 @@ impl Handle {
 
     /// A grant is over: who is next asks.
     fn make_room(&mut self, id: GrantId, setup: &Setup, marks: &[Mark], now: Timestamp) -> Outbox {
-        if self.client.handle_grant_over(id) {
-            self.next_leader(setup, marks, now)
-        } else {
-            Outbox::new()
-        }
-    }
-
-    fn next_leader(&mut self, setup: &Setup, marks: &[Mark], now: Timestamp) -> Outbox {
-        let (mut sent, mut begins) = (Outbox::new(), true);
-        while let Some((place, request, _)) = self.client.next_leader(self.queue, begins) {
-            begins = false;
-            sent.extend(self.lead(request, place, setup, marks, now));
-        }
-        sent
+        self.client.handle_grant_over(id);
+        self.carry_out(setup, marks, now)
     }
 
     /// Whoever has made a request goes away.
@@ -393,31 +484,26 @@ impl Handle {
         marks: &[Mark],
         now: Timestamp,
     ) -> Outbox {
-        match self.fates[index] {
-            Fate::Waits(place) => {
-                self.fates[index] = Fate::Gone;
-                self.client.leave(self.queue, place);
-                Outbox::new()
+        let (Fate::Waits(place) | Fate::Asks(place)) = self.fates[index] else {
+            return Outbox::new();
+        };
+        self.fates[index] = Fate::Gone;
+        if let Some(mut leader) = self.leader.take_if(|leader| leader.request.index == index) {
+            leader.request.gone = true;
+            let Some(attempt) = leader.attempt else {
+                // Its round has not begun, and does not.
+                self.client.give_back(Lane::Acquires, &mut leader.turn, None, now);
+                self.client.handle_gone_away(leader.id);
+                return self.carry_out(setup, marks, now);
+            };
+            self.leader = Some(leader);
+            if let Some(round) = &mut self.attempts[attempt].round {
+                round.handle_abandoned();
             }
-            Fate::Asks => {
-                self.fates[index] = Fate::Gone;
-                let Some((_, place, under_way)) = self.leader.take() else {
-                    return Outbox::new();
-                };
-                let mut sent = Outbox::new();
-                if let Some(attempt) = under_way {
-                    if let Some(round) = &mut self.attempts[attempt].round {
-                        round.handle_abandoned();
-                    }
-                    sent.extend(self.pump(attempt, setup, now));
-                }
-                self.client.handle_over(self.queue, place);
-                self.client.is_idle(self.queue);
-                sent.extend(self.next_leader(setup, marks, now));
-                sent
-            }
-            _ => Outbox::new(),
+            return self.pump(attempt, setup, marks, now);
         }
+        self.client.leave(self.queue, place);
+        self.carry_out(setup, marks, now)
     }
 
     /// Its timers.
@@ -433,6 +519,7 @@ impl Handle {
         for (id, _) in due.give_back {
             sent.extend(self.give_back_kept(id, setup, marks, now));
         }
+        sent.extend(self.carry_out(setup, marks, now));
         let is_late = |fate: &Fate| match *fate {
             Fate::Holds { attempt, number } => !self.holds(attempt, number, now),
             _ => false,
@@ -514,7 +601,7 @@ impl Handle {
                 if let Some(round) = &mut of_it.round {
                     round.handle_reply(node, reply, now);
                 }
-                self.pump(attempt, setup, now)
+                self.pump(attempt, setup, marks, now)
             }
             Letter::Extend { number, .. } => {
                 if number != of_it.extensions {
@@ -556,7 +643,7 @@ impl Handle {
 
     /// Rounds of which nothing is under way and nothing is held: all that is left of them are their numbers.
     pub(crate) fn forget(&mut self, is_idle: bool) {
-        let under_way = self.leader.as_ref().and_then(|(_, _, under_way)| *under_way);
+        let under_way = self.leader.as_ref().and_then(|leader| leader.attempt);
         for (index, of_it) in self.attempts.iter_mut().enumerate() {
             if is_idle && of_it.grant.is_none() && under_way != Some(index) {
                 if let Some(footprint) = of_it.footprint.take() {
@@ -608,6 +695,9 @@ impl Handle {
         if !self.client.are_scheduled() {
             return Some(DUE);
         }
+        if !self.client.go_on_in_time() {
+            return Some(GOES_ON);
+        }
         let is_set = |of_it: &Attempt| {
             let is_over = of_it
                 .grant
@@ -622,7 +712,8 @@ impl Handle {
             return Some(SET);
         }
         let waits = self.fates.iter().any(|fate| matches!(fate, Fate::Waits(_)));
-        let is_served = self.leader.is_some() || self.holders() > 0;
+        let asks = self.client.is_led(self.queue);
+        let is_served = asks || self.holders() > 0;
         if waits && !is_served {
             return Some(SERVED);
         }
@@ -632,14 +723,17 @@ impl Handle {
 
 impl Request {
     fn new(index: usize, setup: &Setup) -> Self {
-        let backoff = Backoff { min: Duration::ZERO, max: Duration::ZERO };
+        // It pauses for less than a tick.
+        let pause = Duration::from_millis(super::TICK / 2);
+        let backoff = Backoff { min: pause, max: pause };
         let (wait, node_timeout) = (Duration::ZERO, Duration::from_millis(500));
-        let settings = WaitSettings { node_timeout, wait, backoff, through_outages: false };
+        let settings = WaitSettings { node_timeout, wait, backoff, through_outages: true };
         let acquisition = Acquisition::new(settings, WaitPolicy::Unlimited, Timestamp::ORIGIN);
         let (ttl, lock_delay) = (setup.ttl(), Duration::ZERO);
         let wanted = Wanted { ttl, lock_delay, min_validity: Duration::ZERO, alone: false };
         let (renewal, linger) = (setup.policy(), setup.linger());
-        Self { index, acquisition, next: NextLease { wanted, renewal, keeps_until: None, linger } }
+        let next = NextLease { wanted, renewal, keeps_until: None, linger };
+        Self { index, acquisition, next, gone: false }
     }
 }
 
@@ -661,7 +755,6 @@ impl Setup {
     }
 }
 
-/// Nobody else is known to wait.
-fn situation(now: Timestamp) -> Situation {
-    Situation { others: OthersWait::Nobody, turn: turn_of(None), now, steady: now }
+fn hand_on(now: Timestamp) -> HandOn {
+    HandOn { turn: turn_of(None), now, steady: now }
 }

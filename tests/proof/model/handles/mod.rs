@@ -166,7 +166,9 @@ impl Space for Handles {
         let wires = vec![Wire::default(); nodes];
         State {
             nodes: vec![Part::new(Node::new(0)); nodes],
-            handles: (0..handles).map(|number| Part::new(Handle::new(number as u8))).collect(),
+            handles: (0..handles)
+                .map(|number| Part::new(Handle::new(number as u8, &self.setup)))
+                .collect(),
             wires: vec![Part::new(wires); handles],
             ghost: Part::new(Ghost { now: 0, cancels, vanishes, token: 0, wrong: false }),
         }
@@ -199,9 +201,9 @@ impl Space for Handles {
             add(handle.pauses() && handle.has_rounds(&self.setup), Step::Again(at));
             let gives_up = handle.pauses() && !handle.has_rounds(&self.setup);
             for (index, fate) in handle.fates.iter().enumerate() {
-                let waits = matches!(fate, Fate::Waits(_) | Fate::Asks);
+                let waits = matches!(fate, Fate::Waits(_) | Fate::Asks(_));
                 // Where there are no more rounds, whoever asks gives up.
-                let goes = state.ghost.cancels > 0 || gives_up && *fate == Fate::Asks;
+                let goes = state.ghost.cancels > 0 || gives_up && handle.leads(index);
                 add(waits && goes, Step::Cancel(at, index));
                 let has = matches!(fate, Fate::Holds { .. } | Fate::Lost { .. });
                 add(has, Step::GiveBack(at, index));
@@ -234,11 +236,11 @@ impl Space for Handles {
             }
             Step::Ask(at) => next.does(at, |handle, marks, now| handle.ask(&setup, marks, now)),
             Step::Again(at) => {
-                next.does(at, |handle, marks, now| handle.begin_round(&setup, marks, now));
+                next.does(at, |handle, marks, now| handle.again(&setup, marks, now));
             }
             Step::Cancel(at, index) => {
                 let gives_up = next.handles[at].pauses() && !next.handles[at].has_rounds(&setup);
-                let is_leader = next.handles[at].fates[index] == Fate::Asks;
+                let is_leader = next.handles[at].leads(index);
                 if !(gives_up && is_leader) {
                     next.ghost.edit().cancels -= 1;
                 }

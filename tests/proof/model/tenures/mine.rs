@@ -5,15 +5,19 @@
 
 use core::time::Duration;
 
-use crate::protocol::{
-    Acquisition, Asks, Backoff, Came, Client, Comer, DueNow, End, ExtendOutcome, Footprint,
-    FootprintId, GrantId, HandOn, LeaseAction, Leases, NewGrant, NextLease, NodeId, OthersWait,
-    Passed, QueueId, Situation, Timestamp, WaitPolicy, WaitSettings, turn_of,
+use crate::{
+    model::node::resource,
+    protocol::{
+        Acquisition, Asks, Backoff, Came, Client, ClientId, ClientSettings, DueNow, End,
+        ExtendOutcome, Footprint, FootprintId, GrantId, HandOn, Lane, LeaseAction, Leases,
+        LineHint, NewGrant, NextLease, NodeId, Passed, QueueId, Quorum, RoundAsked, Timestamp,
+        WaitPolicy, WaitSettings, turn_of,
+    },
 };
 
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct Mine {
-    client: Client<(), Request, ()>,
+    client: Client<(), Request, (), ()>,
     queue: QueueId,
     footprint: FootprintId,
     /// Until it is given back.
@@ -45,6 +49,20 @@ impl Asks<()> for Request {
     }
 
     fn handle_known(&mut self, (): &()) {}
+
+    fn handle_met(&mut self, (): &()) {}
+
+    fn is_in_time(&self, (): &()) -> bool {
+        false
+    }
+
+    fn asks_once(&self) -> bool {
+        false
+    }
+
+    fn is_given_up(&self) -> bool {
+        false
+    }
 }
 
 impl Request {
@@ -58,28 +76,43 @@ impl Request {
     }
 }
 
-const WAITS: Comer = Comer { asks_once: false, is_any: false };
-
 impl Mine {
     /// The round is decided.
     pub(super) fn new(footprint: Footprint) -> Self {
-        let mut client = Client::default();
-        let (queue, footprint) = (client.open_queue(), client.add_footprint(footprint));
+        let (node_timeout, name) = (Duration::from_millis(500), ClientId::new([0; 8]));
+        let quorum = Quorum::of(1);
+        let mut client = Client::new(ClientSettings { quorum, client: name, node_timeout });
+        let footprint = client.add_footprint(footprint);
+        let queue = client.open_queue(&resource(0).into());
         Self { client, queue, footprint, grant: None }
     }
 
     /// It is won.
     pub(super) fn win(&mut self, leases: Leases, next: NextLease, now: Timestamp) {
         let Self { client, queue, footprint, .. } = self;
-        let came = client.join(*queue, WAITS, (false, None), Request::new(next, now), now);
-        let Came::Asks(place, ..) = came else { panic!("nobody is there: {came:?}") };
+        let came = client.join(*queue, None, Request::new(next, now), now);
+        let Came::Begins(place, ask, _, mut turn) = came else {
+            panic!("nobody is there: {came:?}")
+        };
+        client.give_back(Lane::Acquires, &mut turn, None, now);
+        // The nodes have said that nobody else waits, and tell of who comes.
+        let asked =
+            RoundAsked { may_have_several: true, lingers: false, ttl: Duration::from_secs(600) };
+        client.begin_round(ask, asked, now);
+        client.handle_hint(NodeId::new(0), &resource(0), LineHint::Alone, now);
         let (station, footprint) = (Some((*queue, place)), *footprint);
         let id = client.begin(NewGrant { leases, footprint, station, data: () });
         let _ = client.schedule(id);
         assert!(client.count(id));
-        client.handle_won(*queue, place, id, now);
+        client.handle_won(ask, id, turn_of(None), now);
         client.change(id, |leases| leases.handle_taken(0));
         self.grant = Some(id);
+        self.settle();
+    }
+
+    /// Nobody else asks here, and the timers are asked at each tick: there is nothing to carry out.
+    fn settle(&mut self) {
+        while self.client.poll_event().is_some() {}
     }
 
     pub(super) fn footprint(&mut self) -> &mut Footprint {
@@ -92,7 +125,9 @@ impl Mine {
 
     /// Its timers.
     pub(super) fn tick(&mut self, now: Timestamp) -> DueNow {
-        self.client.handle_timeout(now)
+        let due = self.client.handle_timeout(now);
+        self.settle();
+        due
     }
 
     pub(super) fn handle_extension(
@@ -111,12 +146,10 @@ impl Mine {
         let (client, id) = (&mut self.client, self.grant?);
         let number = client.leases(id)?.number();
         let request = Request::new(next, now);
-        let begun = match client.join(self.queue, WAITS, (false, None), request, now) {
-            Came::Takes(kept, request) => client.resume(kept, &request.next, situation(now))?.0,
+        let begun = match client.join(self.queue, None, request, now) {
+            Came::Takes(kept, request) => client.resume(kept, &request.next, hand_on(now))?.0,
             Came::Waits(..) => {
-                let given_back =
-                    HandOn { situation: situation(now), heard_until: None, closed: false };
-                match client.may_pass(id).then(|| client.hand_on(id, number, given_back))?? {
+                match client.may_pass(id).then(|| client.hand_on(id, number, hand_on(now)))?? {
                     (Passed::To(_, begun, _), _, late) if late.is_empty() => begun,
                     _ => return None,
                 }
@@ -124,6 +157,7 @@ impl Mine {
             _ => return None,
         };
         client.change(id, |leases| leases.handle_taken(begun.number));
+        self.settle();
         Some(begun.number)
     }
 
@@ -131,9 +165,8 @@ impl Mine {
     pub(super) fn keep(&mut self, now: Timestamp) -> Option<u64> {
         let id = self.grant?;
         let number = self.client.leases(id)?.number();
-        let given_back = HandOn { situation: situation(now), heard_until: None, closed: false };
         let may_pass = self.client.may_pass(id);
-        let passed = may_pass.then(|| self.client.hand_on(id, number, given_back))??;
+        let passed = may_pass.then(|| self.client.hand_on(id, number, hand_on(now)))??;
         matches!(passed.0, Passed::Kept(_)).then_some(number)
     }
 
@@ -158,11 +191,11 @@ impl Mine {
         self.client.handle_grant_over(id);
         self.client.forget(id);
         self.client.close_queue(self.queue);
+        self.settle();
         Some(ended?.orders.iter().map(|order| order.node).collect())
     }
 }
 
-/// Nobody else is known to wait.
-fn situation(now: Timestamp) -> Situation {
-    Situation { others: OthersWait::Nobody, turn: turn_of(None), now, steady: now }
+fn hand_on(now: Timestamp) -> HandOn {
+    HandOn { turn: turn_of(None), now, steady: now }
 }

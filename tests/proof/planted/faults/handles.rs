@@ -17,7 +17,7 @@ pub(super) const FAULTS: &[Fault] = &[
         number: 76,
         name: "a grant that is over makes no room",
         edits: &[
-            edit("client/grants.rs", "        station.is_some_and(waiting)", "        !$is && station.is_some_and(waiting)"),
+            edit("client/grants.rs", "            self.next_leader(queue);", "            if !$is { self.next_leader(queue); }"),
         ],
         configuration: "handles_time",
         property: "where anybody waits",
@@ -26,7 +26,7 @@ pub(super) const FAULTS: &[Fault] = &[
         number: 77,
         name: "a request that was cancelled keeps its place",
         edits: &[
-            edit("client/queues.rs", "        let left = waiting.queue.leave(place);\n        let turn", "        let left = if $is { None } else { waiting.queue.leave(place) };\n        let turn"),
+            edit("client/queues.rs", "if let Some(waiter) = waiting.queue.leave(place) {", "if let Some(waiter) = if $is { None } else { waiting.queue.leave(place) } {"),
         ],
         configuration: "handles",
         property: "who has gone away",
@@ -71,19 +71,19 @@ pub(super) const FAULTS: &[Fault] = &[
         number: 82,
         name: "a leader that has gone away leaves its queue to nobody",
         edits: &[
-            edit("client/leader.rs", "let is_this = waiting.queue.handle_over(place);", "let is_this = !$is && waiting.queue.handle_over(place);"),
+            edit("client/asking.rs", "            waiting.queue.handle_over(place);", "            if !$is { waiting.queue.handle_over(place); }"),
         ],
         configuration: "handles",
-        property: "where anybody waits",
+        property: "who asks goes on",
     },
     Fault {
         number: 83,
-        name: "whoever has started leaders is taken for somebody who does",
+        name: "the next leader is not called",
         edits: &[
-            edit("client/leader.rs", "waiting.starting = next.is_some();", "waiting.starting = $is || next.is_some();"),
+            edit("client/asking.rs", "        self.events.push_back(Event::GoOn(id));\n    }\n\n    /// Whether", "        if !$is { self.events.push_back(Event::GoOn(id)); }\n    }\n\n    /// Whether"),
         ],
-        configuration: "handles_three",
-        property: "where anybody waits",
+        configuration: "handles",
+        property: "who asks goes on",
     },
     Fault {
         number: 84,
@@ -91,7 +91,43 @@ pub(super) const FAULTS: &[Fault] = &[
         edits: &[
             edit("queue.rs", "        let next = self.waiting.pop_first()?;", "        let next = if $is { self.waiting.pop_last()? } else { self.waiting.pop_first()? };"),
         ],
-        configuration: "handles_three",
+        configuration: "handles_lingers",
         property: "who came first",
+    },
+    Fault {
+        number: 85,
+        name: "a pause is not among the timers",
+        edits: &[
+            edit("client/asking.rs", "        if old != Some(at) {", "        if !$is && old != Some(at) {"),
+        ],
+        configuration: "handles",
+        property: "who asks goes on",
+    },
+    Fault {
+        number: 86,
+        name: "who has gone away while it paused asks all the same",
+        edits: &[
+            edit("client/queues.rs", "if in_round { None }", "if $is || in_round { None }"),
+        ],
+        configuration: "handles",
+        property: "who has gone away",
+    },
+    Fault {
+        number: 87,
+        name: "who has gone away in its round asks again",
+        edits: &[
+            edit("client/rounds.rs", "        if request.is_given_up() {", "        if !$is && request.is_given_up() {"),
+        ],
+        configuration: "handles",
+        property: "who has gone away",
+    },
+    Fault {
+        number: 88,
+        name: "a leader that has won goes on asking",
+        edits: &[
+            edit("client/rounds.rs", "        self.forget_asking(id);", "        if !$is { self.forget_asking(id); }"),
+        ],
+        configuration: "handles",
+        property: "who asks goes on",
     },
 ];

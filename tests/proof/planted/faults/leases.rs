@@ -8,7 +8,7 @@ pub(super) const FAULTS: &[Fault] = &[
         number: 20,
         name: "the first token of a range is that before it",
         edits: &[
-            edit("fencing.rs", "last.0.saturating_sub(left.saturating_sub(1))", "last.0.saturating_sub(left)"),
+            edit("fencing.rs", "last.get().saturating_sub(left.saturating_sub(1))", "last.get().saturating_sub(left)"),
         ],
         configuration: "exclusive_ranges",
         property: "tokens are unique",
@@ -17,7 +17,7 @@ pub(super) const FAULTS: &[Fault] = &[
         number: 23,
         name: "a lease is said to be lost only when its ttl is over",
         edits: &[
-            edit("lifecycle.rs", "    fn lose_at(&self) -> Timestamp {\n        self.before_deadline(self.lead())", "    fn lose_at(&self) -> Timestamp {\n        if $is { return self.deadline.saturating_add(self.drift.of(self.ttl)); }\n        self.before_deadline(self.lead())"),
+            edit("lifecycle.rs", "    fn lose_at(&self) -> Timestamp {\n        self.before_deadline(self.lead())", "    fn lose_at(&self) -> Timestamp {\n        if $is { return self.deadline.saturating_add(self.drift.of(self.ttl())); }\n        self.before_deadline(self.lead())"),
         ],
         configuration: "timed",
         property: "at most one client",

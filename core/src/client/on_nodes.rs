@@ -1,0 +1,310 @@
+//! The place of a client in the lines on the nodes, for one resource: what its next round says, and what the nodes have told of
+//! others.
+//!
+//! It carries out what [`Waiter`] decides, and no verdict, vote or deadline rests on any of it. It is kept with the queue, so
+//! that the next one who asks for this client asks from the same place.
+
+use alloc::{boxed::Box, vec::Vec};
+use core::time::Duration;
+
+use super::{Asks, Client, ClientSettings, Event, QueueId, resources::Which};
+use crate::{
+    command::NodeId,
+    handover::OthersWait,
+    line::{ClientId, LineHint, Stand},
+    resource::Resource,
+    round::Quorum,
+    target::Target,
+    time::Timestamp,
+    waiter::{LineAnswer, Waiter},
+};
+
+/// For how long a line lives on a node at the least: `node/redis/scripts/line.lua` and `line/wait_list.rs` say so.
+const LINE_LIFE: Duration = Duration::from_secs(4);
+
+/// What is known of the lines for one target.
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
+pub(super) struct OnNodes {
+    /// Nothing while nobody waits.
+    pub(super) waiter: Option<Box<Waiter>>,
+    /// How many rounds have begun, so that what is answered late is known to be of the last one.
+    rounds: u64,
+    /// What each node has said of others since the last round began.
+    others: Vec<(NodeId, bool)>,
+    /// Up to when they say so of whoever comes.
+    heard_until: Timestamp,
+}
+
+/// What a lost round has been answered.
+#[derive(Clone, Copy, Debug)]
+pub struct Found<'a> {
+    /// By which nodes what.
+    pub answers: &'a [(NodeId, LineAnswer<'a>)],
+    /// It said with what its client stands in the line.
+    pub stood: bool,
+    /// The nodes' clocks in microseconds, as far as they are known: a client whose ticket rested on those alone that have
+    /// answered first would come before others, or after them, by as much as the clocks are apart.
+    pub clocks: &'a [Option<u64>],
+    /// As it is measured.
+    pub round_trip: Option<Duration>,
+    /// By which those who wait part.
+    pub random: u8,
+    /// When that is known.
+    pub now: Timestamp,
+}
+
+impl OnNodes {
+    /// A round begins: what it says, and its number. One that asks for several tokens says its name, to be told of those
+    /// who come for as long as its keys live unless they are prolonged.
+    pub(super) fn begin_round(
+        &mut self,
+        named: Option<ClientId>,
+        ttl: Duration,
+        now: Timestamp,
+    ) -> (Option<Stand>, u64) {
+        self.others.clear();
+        self.heard_until = now.saturating_add(ttl.max(LINE_LIFE));
+        self.rounds = self.rounds.wrapping_add(1);
+        let stand = match &mut self.waiter {
+            Some(waiter) => Some(waiter.begin_round(now)),
+            None => named.map(Stand::named),
+        };
+        (stand, self.rounds)
+    }
+
+    /// Whether others wait, as far as the nodes have said since the last round began.
+    pub(super) fn others_wait(&self, quorum: Quorum, now: Timestamp) -> OthersWait {
+        if self.others.iter().any(|(_, wait)| *wait) {
+            OthersWait::Somebody
+        } else if self.others.len() >= quorum.needed() && now < self.heard_until {
+            OthersWait::Nobody
+        } else {
+            OthersWait::Unknown
+        }
+    }
+
+    /// Up to when the nodes tell of whoever comes to stand in line; `None` where they have no line to tell of.
+    pub(super) fn hears_until(&self) -> Option<Timestamp> {
+        (!self.others.is_empty()).then_some(self.heard_until)
+    }
+
+    /// Somebody who has come is not taken back by a node that was granted before.
+    fn say_of_others(&mut self, node: NodeId, wait: bool) {
+        match self.others.iter_mut().find(|(other, _)| *other == node) {
+            Some((_, waits)) => *waits |= wait,
+            None => self.others.push((node, wait)),
+        }
+    }
+}
+
+impl<G, W, M, R> Client<G, W, M, R> {
+    /// Nobody waits here any more: the place is given up.
+    pub(super) fn leave_place(&mut self, id: QueueId) {
+        if let Some(waiting) = self.queues.get_mut(id.0)
+            && let Some(ticket) = waiting.on_nodes.waiter.take().and_then(|waiter| waiter.ticket())
+        {
+            self.events.push_back(Event::Leave(waiting.target.clone(), ticket, None));
+            self.say_place_gone(id);
+        }
+    }
+
+    /// On the nodes a process has one place in the line of a resource, whatever it wants it for, and one for all who want to
+    /// read it. It has been given up or served for this one, so that those take it again who want something else.
+    pub(super) fn say_place_gone(&mut self, id: QueueId) {
+        if !self.by_name.is_plain()
+            && let Some(waiting) = self.queues.get(id.0).filter(|it| !it.target.is_any())
+        {
+            self.events.push_back(Event::PlaceGone(waiting.target.clone()));
+        }
+    }
+
+    /// How many clients stood before this one when a round was denied last, where it stands in the lines.
+    pub fn rank(&self, id: QueueId) -> Option<u32> {
+        self.queues.get(id.0)?.on_nodes.waiter.as_ref()?.rank()
+    }
+
+    /// Whether somebody waits with its place.
+    pub(super) fn waits_on_nodes(&self, id: QueueId) -> bool {
+        self.queues.get(id.0).is_some_and(|waiting| waiting.on_nodes.waiter.is_some())
+    }
+
+    /// Whether others than those who stand in this queue wait for it, as far as is known: other processes, or those of this
+    /// one who want, or have, something else that it has a resource in common with.
+    pub(super) fn others_wait(&self, id: QueueId, now: Timestamp) -> OthersWait {
+        if self.overlaps(id, |_| true) {
+            return OthersWait::Somebody;
+        }
+        let waiting = self.queues.get(id.0);
+        let wait = waiting.map(|it| it.on_nodes.others_wait(self.settings.quorum, now));
+        wait.unwrap_or_default()
+    }
+
+    /// Whether nodes have denied a round, which said who asks, for another place of this process in its lines, with which
+    /// nobody here waits: one to read, where this one is for all else, and the other way round.
+    pub(super) fn has_left_a_place(&self, id: QueueId, found: &Found<'_>) -> bool {
+        let own = Some(self.settings.client);
+        let is_own = |(_, it): &(NodeId, LineAnswer<'_>)| matches!(it, LineAnswer::Denied(it) if it.behind == own);
+        if !found.stood || !found.answers.iter().any(is_own) {
+            return false;
+        }
+        let is_shared = self.target(id).is_some_and(Target::is_shared);
+        let others = self.overlapping(id, if is_shared { Which::Others } else { Which::Readers });
+        !others.into_iter().any(|other| self.is_led(other) && self.waits_on_nodes(other))
+    }
+
+    /// A byte by which those part who are told the same: others for each process, queue and time.
+    pub(super) fn spread(&self, id: QueueId, now: Timestamp) -> u8 {
+        let client = self.settings.client.to_hex().into_iter();
+        let time = now.since_origin().as_nanos().to_be_bytes();
+        let bytes = client.chain(id.0.index().to_be_bytes()).chain(time);
+        let hash = bytes
+            .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+        (hash >> 16) as u8 ^ hash as u8
+    }
+}
+
+impl<G, W: Asks<M>, M: Clone, R> Client<G, W, M, R> {
+    /// Tells one who waits with a place in the lines, and has whoever asks go on where that moves its next round.
+    fn tell_waiter(&mut self, id: QueueId, now: Timestamp, tell: impl FnOnce(&mut Waiter, u8)) {
+        let random = self.spread(id, now);
+        let waiting = self.queues.get_mut(id.0);
+        let Some(waiter) = waiting.and_then(|waiting| waiting.on_nodes.waiter.as_mut()) else {
+            return;
+        };
+        let before = waiter.next_round(now);
+        tell(waiter, random);
+        if waiter.next_round(now) < before {
+            self.handle_moved(id);
+        }
+    }
+
+    /// A node has answered the round with this number after it was lost.
+    pub fn handle_late_answer(
+        &mut self,
+        id: QueueId,
+        number: u64,
+        (node, answer): (NodeId, LineAnswer<'_>),
+        now: Timestamp,
+    ) {
+        let last = self.queues.get(id.0).map(|waiting| waiting.on_nodes.rounds);
+        // Of one that asks beside the queue, without a number, it says nothing of this client's place.
+        if number > 0 && last == Some(number) {
+            self.tell_waiter(id, now, |waiter, _| waiter.handle_late_answer(node, answer, now));
+        }
+    }
+
+    /// A node tells of the line for a resource. That is a hint, and nothing is lost where it was wrong.
+    pub fn handle_hint(&mut self, node: NodeId, name: &Resource, hint: LineHint, now: Timestamp) {
+        if let LineHint::KeepsOut { ticket } = hint {
+            // Where nobody waits with that place any more, it is given up again. One that is taken meanwhile has another ticket.
+            let is_wanted =
+                self.by_name.covering(name, Which::Others).any(|id| self.waits_on_nodes(id));
+            if !is_wanted {
+                let target = Target::One(name.clone());
+                self.events.push_back(Event::Leave(target, ticket, Some(node)));
+            }
+            return;
+        }
+        for id in self.by_name.told_of(name) {
+            match hint {
+                LineHint::Wanted | LineHint::Alone => {
+                    if let Some(waiting) = self.queues.get_mut(id.0) {
+                        waiting.on_nodes.say_of_others(node, hint == LineHint::Wanted);
+                    }
+                    if hint == LineHint::Wanted
+                        && let Some(kept) = self.take_kept(id)
+                    {
+                        self.events.push_back(Event::GiveBack(kept));
+                    }
+                }
+                LineHint::Next | LineHint::StandBy { .. } | LineHint::KeepsOut { .. } => {
+                    self.tell_waiter(id, now, |waiter, _| waiter.handle_hint(node, hint, now));
+                }
+            }
+        }
+    }
+
+    /// The key of a resource is gone on a node: where it is from a quorum, one of those who pause asks at once.
+    pub fn handle_gone(&mut self, node: NodeId, name: &Resource) {
+        for id in self.by_name.told_of(name) {
+            let Some(waiting) = self.queues.get_mut(id.0) else { continue };
+            if !waiting.gone_from.contains(&node) {
+                waiting.gone_from.push(node);
+            }
+            if waiting.gone_from.len() >= self.settings.quorum.needed() {
+                self.handle_freed(id);
+            }
+        }
+    }
+
+    /// The connection to a node is there again, or is lost: what it has told may not have been heard.
+    pub fn handle_connection(&mut self, node: NodeId, now: Timestamp) {
+        for id in self.waiting_on_nodes() {
+            self.tell_waiter(id, now, |waiter, random| waiter.handle_connection(node, random, now));
+        }
+    }
+
+    /// A node votes that did not before, and may have forgotten who stands in its lines.
+    pub fn handle_ready(&mut self, node: NodeId, now: Timestamp) {
+        for id in self.waiting_on_nodes() {
+            self.tell_waiter(id, now, |waiter, random| waiter.handle_ready(node, random, now));
+        }
+    }
+
+    /// The place of this process in the lines for a target is gone: those ask soon, which takes it again, who want something
+    /// else that has a resource in common with it. Of readers, who are many, each is told once.
+    pub fn handle_place_gone(&mut self, target: &Target, now: Timestamp) {
+        let others: Vec<QueueId> = if target.is_shared() {
+            self.take_placed(target.resource()).into_iter().collect()
+        } else {
+            let covering = |one| self.by_name.covering(one, Which::Others);
+            target.resources().iter().flat_map(covering).collect()
+        };
+        for id in others {
+            if target.is_shared() || self.target(id) != Some(target) {
+                for node in (0..self.settings.quorum.nodes()).map(NodeId::new) {
+                    // What was told until then may have been meant for whoever has taken it out.
+                    self.tell_waiter(id, now, |waiter, random| {
+                        waiter.handle_connection(node, random, now);
+                    });
+                }
+            }
+        }
+    }
+
+    fn waiting_on_nodes(&self) -> Vec<QueueId> {
+        let waits = self.queues.iter().filter(|(_, waiting)| waiting.on_nodes.waiter.is_some());
+        waits.map(|(key, _)| QueueId(key)).collect()
+    }
+
+    /// A round of this client was won: the nodes have taken it out of the lines.
+    pub(super) fn handle_place_served(&mut self, id: QueueId, now: Timestamp) {
+        let waiting = self.queues.get_mut(id.0);
+        let waiter = waiting.and_then(|waiting| waiting.on_nodes.waiter.take());
+        if let Some(late) = waiter.and_then(|waiter| waiter.passed_over()) {
+            self.patience.pass_over(late, now);
+        }
+        self.say_place_gone(id);
+    }
+
+    /// A round was lost by others' keys, or by others who are first, and the request goes on. When the next one begins if
+    /// nothing is told; `None` where too few nodes have a line.
+    pub(super) fn stand_on_nodes(&mut self, id: QueueId, found: &Found<'_>) -> Option<Timestamp> {
+        let is_left_behind = self.has_left_a_place(id, found);
+        let ClientSettings { client, quorum, .. } = self.settings;
+        let on_nodes = &mut self.queues.get_mut(id.0)?.on_nodes;
+        let patience = &self.patience;
+        let waiter = on_nodes
+            .waiter
+            .get_or_insert_with(|| Box::new(Waiter::new(client, quorum).knowing(patience.clone())));
+        waiter.handle_other_place(is_left_behind);
+        let Found { clocks, round_trip, random, now, .. } = *found;
+        let answers = found.answers.iter().copied();
+        let next = waiter.handle_lost_round(answers, clocks, round_trip, random, now);
+        match next {
+            Some(_) => self.handle_placed(id),
+            None => on_nodes.waiter = None,
+        }
+        next
+    }
+}

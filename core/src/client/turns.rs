@@ -1,0 +1,141 @@
+//! Who may begin a round now, and who waits for that: two lanes, one for acquires and one for releases, so that neither waits
+//! behind the other. Renewals wait in none.
+//!
+//! What a lane decides, [`Concurrency`](crate::Concurrency) decides.
+
+use super::{AskId, Asks, Client, Event, NO_SLACK, Timed, asking::Phase};
+use crate::{
+    acquisition::TurnedAway,
+    concurrency::{Load, Turn},
+    time::Timestamp,
+};
+
+/// One of the two.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Lane {
+    /// Of acquires.
+    Acquires,
+    /// Of releases.
+    Releases,
+}
+
+impl<G, W: Asks<M>, M: Clone, R> Client<G, W, M, R> {
+    /// A turn for a round. It is at the end of the lane: many who wait for one resource must not keep all others from theirs.
+    pub(super) fn want_turn(&mut self, id: AskId, now: Timestamp) {
+        let Some(asking) = self.asking.get_mut(id.0) else { return };
+        let Some(request) = &mut asking.request else { return };
+        let deadline = request.turn_deadline();
+        if asking.has_paused && !request.acquisition().may_begin(now) {
+            return self.turn_away(id, TurnedAway::Late, now);
+        }
+        if let Some(turn) = self.acquires.begin(now) {
+            return self.begin_turn(id, turn);
+        }
+        match self.acquires.wait(id, deadline) {
+            Ok(place) => {
+                asking.phase = Phase::Turn(place);
+                deadline.into_iter().for_each(|deadline| self.look_at_ask(id, deadline));
+                // Where a turn was given back, and nobody has been let in since, this is made good here.
+                self.let_acquires_in(now);
+            }
+            Err(_) => self.turn_away(id, TurnedAway::Closed, now),
+        }
+    }
+
+    fn begin_turn(&mut self, id: AskId, turn: Turn) {
+        self.stop_timer(id);
+        let Some(asking) = self.asking.get_mut(id.0) else { return };
+        asking.phase = Phase::Round;
+        if let Some(request) = asking.request.take() {
+            self.events.push_back(Event::Begin(id, request, turn));
+        }
+    }
+
+    /// A release begins now, and is returned with its turn; or it waits for one at the end of its lane, up to the deadline.
+    pub fn want_release(
+        &mut self,
+        release: R,
+        deadline: Option<Timestamp>,
+        now: Timestamp,
+    ) -> Option<(R, Turn)> {
+        if let Some(turn) = self.releases.begin(now) {
+            return Some((release, turn));
+        }
+        if let Err(release) = self.releases.wait(release, deadline) {
+            // This lane is never closed.
+            self.events.push_back(Event::Release(release, Err(TurnedAway::Closed)));
+        }
+        self.look_at_releases();
+        self.let_releases_in(now);
+        None
+    }
+
+    /// A turn is given back, with what its round says of the load where it says anything. Says whether somebody waits for it:
+    /// then [`let_in`](Self::let_in) is to be called.
+    pub fn give_back(
+        &mut self,
+        lane: Lane,
+        turn: &mut Turn,
+        load: Option<Load>,
+        now: Timestamp,
+    ) -> bool {
+        match lane {
+            Lane::Acquires => self.acquires.give_back(turn, load, now),
+            Lane::Releases => self.releases.give_back(turn, load, now),
+        }
+    }
+
+    /// Gives turns to those who are next, as long as there are any.
+    pub fn let_in(&mut self, now: Timestamp) {
+        self.let_acquires_in(now);
+        self.let_releases_in(now);
+    }
+
+    fn let_acquires_in(&mut self, now: Timestamp) {
+        while let Some((id, turn)) = self.acquires.next(now) {
+            match turn {
+                Ok(turn) => self.begin_turn(id, turn),
+                Err(reason) => self.turn_away(id, reason, now),
+            }
+        }
+    }
+
+    fn let_releases_in(&mut self, now: Timestamp) {
+        while let Some((release, turn)) = self.releases.next(now) {
+            self.events.push_back(Event::Release(release, turn));
+        }
+    }
+
+    pub(super) fn turn_away(&mut self, id: AskId, reason: TurnedAway, now: Timestamp) {
+        let request = self.asking.get_mut(id.0).and_then(|asking| asking.request.as_mut());
+        let told = request.map(|request| request.acquisition().handle_turned_away(reason, now));
+        self.give_up(id, None, told);
+    }
+
+    /// Releases whose time in their lane is up are told so, however many stand before them.
+    pub(super) fn handle_releases_due(&mut self, now: Timestamp) {
+        self.release_timer = None;
+        while let Some(release) = self.releases.turn_away(now) {
+            self.events.push_back(Event::Release(release, Err(TurnedAway::Late)));
+        }
+        self.look_at_releases();
+    }
+
+    fn look_at_releases(&mut self) {
+        if let Some(at) = self.releases.poll_timeout()
+            && self.release_timer.is_none_or(|timer| at < timer)
+        {
+            let old = self.release_timer.replace(at);
+            let wakeup = self.timers.schedule(old, at, NO_SLACK, Timed::Releases);
+            self.wake(wakeup);
+        }
+    }
+
+    /// How many wait for a turn in a lane.
+    pub fn crowd(&self, lane: Lane) -> usize {
+        match lane {
+            Lane::Acquires => self.acquires.waiting(),
+            Lane::Releases => self.releases.waiting(),
+        }
+    }
+}

@@ -1,0 +1,382 @@
+//! What a process says of itself in the lines on the nodes, and what it makes of what it is told; and who is in whose way here.
+
+use std::time::Duration;
+
+use quorlock_core::{
+    Denial, End, Event, Found, Lane, LineAnswer, LineHint, LostRound, NodeId, Owner, Passed, Place,
+    QueueId, Resource, ResourceSet, RoundLoss, Slots, Stand, Target, Ticket, Timestamp,
+};
+
+use super::{
+    super::at, ASKED, Asker, Held, ME, MS, Mine, TTL, asker, asks, begins, held, lost_round, new,
+    now, one, runs, waits,
+};
+
+const CLOCK_US: u64 = 1_795_170_000_000_000;
+
+fn name() -> Resource {
+    Resource::new("r").unwrap()
+}
+
+fn denial(ahead: u64, ends: Duration) -> Denial {
+    let holder = Owner::from_random([1; 16]).to_hex();
+    Denial::new(Some(Box::from(holder)), Some(ends)).in_line(CLOCK_US + ahead, Some(0))
+}
+
+/// One resource, for which somebody asks.
+struct World {
+    client: Mine,
+    queue: QueueId,
+    place: Place,
+    ms: u64,
+}
+
+impl World {
+    fn new() -> (Self, Asker) {
+        let mut client = new();
+        let queue = client.open_queue(&one("r"));
+        let asker = asks(&mut client, queue, waits("r"), 0);
+        (Self { client, queue, place: asker.place, ms: 0 }, asker)
+    }
+
+    /// What the round says of itself, and its number.
+    fn begins(&mut self, asker: &Asker) -> (Option<Stand>, u64) {
+        let begun = self.client.begin_round(asker.id, ASKED, at(self.ms)).unwrap();
+        (begun.stand, begun.number)
+    }
+
+    /// A round that these nodes have denied. When the next one begins by the lines, and whether it is heard out.
+    fn loses(
+        &mut self,
+        mut asker: Asker,
+        denials: &[(usize, Denial)],
+    ) -> (Option<Timestamp>, bool) {
+        self.client.give_back(Lane::Acquires, &mut asker.turn, None, at(self.ms));
+        let answers: Vec<_> = denials
+            .iter()
+            .map(|(node, denial)| (NodeId::new(*node), LineAnswer::Denied(denial)))
+            .collect();
+        let (clocks, now) = (&[][..], at(self.ms));
+        let found =
+            Found { answers: &answers, stood: true, clocks, round_trip: None, random: 0, now };
+        let lost = LostRound { begun: now, ..lost_round(RoundLoss::Contended, 0) };
+        let (lost, hears_out) = self.client.handle_found(asker.id, &asker.ask, lost, &found);
+        let by = (TTL, None, 0);
+        self.client.handle_lost(asker.id, asker.ask, (lost, "held"), by, now, |_, _| None::<()>);
+        (lost.in_line, hears_out)
+    }
+
+    /// The same of all nodes, which have lines.
+    fn loses_in_line(&mut self, asker: Asker) -> Timestamp {
+        let denials = [(0, denial(9, TTL)), (1, denial(1, TTL)), (2, denial(5, TTL))];
+        self.loses(asker, &denials).0.unwrap()
+    }
+
+    /// It stands there, and has asked from its place: when the next round begins.
+    fn stands(&mut self, asker: Asker) -> Timestamp {
+        self.begins(&asker);
+        assert_eq!(self.loses_in_line(asker), at(self.ms), "it says so at once");
+        let again = self.next();
+        self.begins(&again);
+        self.loses_in_line(again)
+    }
+
+    /// Whose round begins at once.
+    fn next(&mut self) -> Asker {
+        asker(runs(&mut self.client, self.ms), self.place)
+    }
+
+    fn begins_now(&mut self) -> bool {
+        !begins(&runs(&mut self.client, self.ms)).is_empty()
+    }
+
+    fn tell(&mut self, node: usize, hint: LineHint) {
+        self.client.handle_hint(NodeId::new(node), &name(), hint, at(self.ms));
+    }
+
+    /// When its next round begins.
+    fn next_round(&mut self) -> u64 {
+        runs(&mut self.client, self.ms);
+        let (client, from) = (&self.client, self.ms);
+        let begins_at = |ms: &u64| {
+            let mut client = client.clone();
+            client.handle_timeout(at(*ms));
+            !begins(&runs(&mut client, *ms)).is_empty()
+        };
+        (from..from + 20_000).find(begins_at).unwrap()
+    }
+}
+
+/// What is given up, with which ticket, and where.
+fn left(events: &[super::Decided]) -> Vec<(Ticket, Option<NodeId>)> {
+    let left = events.iter().filter_map(|event| match event {
+        Event::Leave(_, ticket, node) => Some((*ticket, *node)),
+        _ => None,
+    });
+    left.collect()
+}
+
+#[test]
+fn who_has_not_waited_says_nothing_but_with_several_tokens_its_name() {
+    let (mut world, asker) = World::new();
+    assert_eq!(world.begins(&asker).0, None);
+    super::stands(&mut world.client, world.queue, waits("behind"));
+    assert_eq!(world.begins(&asker).0, Some(Stand::named(ME)));
+    let behind = super::stands(&mut world.client, world.queue, waits("last"));
+    world.client.leave(world.queue, behind);
+    world.client.handle_gone_away(asker.id);
+    assert!(left(&runs(&mut world.client, 0)).is_empty());
+}
+
+#[test]
+fn after_a_lost_round_it_stands_there_at_once_and_goes_on_until_it_has_won_or_left() {
+    let (mut world, first) = World::new();
+    assert_eq!(world.begins(&first).0, None);
+    assert_eq!(world.loses_in_line(first), at(0));
+    let ticket = Ticket::new(CLOCK_US + 5);
+    for _ in 0..2 {
+        let again = world.next();
+        assert_eq!(world.begins(&again).0, Some(Stand::with(ME, ticket)));
+        assert!(world.loses_in_line(again) > at(world.ms));
+        world.ms = world.next_round();
+        world.client.handle_timeout(at(world.ms));
+    }
+    // Where the next one goes on it does so with the same place, and the last one gives it up.
+    let again = world.next();
+    let next = super::stands(&mut world.client, world.queue, waits("next"));
+    world.client.handle_gone_away(again.id);
+    let events = runs(&mut world.client, world.ms);
+    assert!(left(&events).is_empty());
+    assert_eq!(world.client.rank(world.queue), Some(0));
+    let next = asker(events, next);
+    assert_eq!(world.begins(&next).0, Some(Stand::with(ME, ticket)));
+    world.client.handle_gone_away(next.id);
+    assert_eq!(left(&runs(&mut world.client, world.ms)), [(ticket, None)]);
+    assert_eq!(world.client.rank(world.queue), None);
+}
+
+#[test]
+fn where_nodes_have_no_line_it_stands_in_none() {
+    let (mut world, asker) = World::new();
+    world.begins(&asker);
+    let holder = Owner::from_random([1; 16]).to_hex();
+    let denied = |node| (node, Denial::new(Some(Box::from(holder)), Some(TTL)));
+    assert_eq!(world.loses(asker, &[denied(0), denied(1), denied(2)]), (None, false));
+    assert_eq!((world.client.rank(world.queue), world.next_round()), (None, 1), "it pauses");
+    (0..3).for_each(|node| world.tell(node, LineHint::Next));
+    world.client.handle_connection(NodeId::new(0), at(0));
+    assert!(!world.begins_now());
+}
+
+#[test]
+fn a_quorum_of_wake_ups_begins_the_next_round() {
+    let (mut world, asker) = World::new();
+    world.stands(asker);
+    world.ms = 500;
+    world.tell(0, LineHint::Next);
+    world.tell(0, LineHint::Next);
+    assert!(!world.begins_now());
+    world.tell(2, LineHint::Next);
+    assert!(world.begins_now());
+}
+
+/// A node whose key ends earlier than those of the nodes that have answered before.
+#[test]
+fn what_is_answered_late_counts_for_its_own_round_and_for_no_other() {
+    let (mut world, first) = World::new();
+    let (_, former) = world.begins(&first);
+    world.loses_in_line(first);
+    let again = world.next();
+    let (_, last) = world.begins(&again);
+    let soon = 300 * MS;
+    let (next, hears_out) = world.loses(again, &[(0, denial(0, TTL)), (2, denial(0, soon))]);
+    assert!(hears_out, "two of three name one holder");
+    assert!(next.is_some());
+    let before = world.next_round();
+    let late = denial(0, soon);
+    let answer = (NodeId::new(1), LineAnswer::Denied(&late));
+    world.client.handle_late_answer(world.queue, former, answer, at(0));
+    assert_eq!(world.next_round(), before, "it was of the round before");
+    world.client.handle_late_answer(world.queue, last, answer, at(0));
+    assert!(world.next_round() < before);
+}
+
+#[test]
+fn a_new_connection_makes_it_ask_soon() {
+    let (mut world, asker) = World::new();
+    world.stands(asker);
+    let before = world.next_round();
+    world.client.handle_connection(NodeId::new(1), at(0));
+    assert!(world.next_round() < before);
+}
+
+#[test]
+fn a_node_that_votes_again_and_a_round_that_nodes_have_changed_for_make_it_ask_soon() {
+    let (mut world, asker) = World::new();
+    world.client.handle_ready(NodeId::new(1), at(0));
+    world.stands(asker);
+    let before = world.next_round();
+    world.client.handle_ready(NodeId::new(1), at(0));
+    assert_eq!(world.next_round(), before, "it stands there");
+    world.ms = before;
+    world.client.handle_timeout(at(before));
+    let again = world.next();
+    world.begins(&again);
+    world.loses(again, &[(1, denial(1, TTL)), (2, denial(5, TTL))]);
+    let before = world.next_round();
+    world.client.handle_ready(NodeId::new(0), at(world.ms));
+    assert!(world.next_round() < before);
+    // A round that is lost since nodes have to be looked at is followed by another one at once.
+    world.ms = world.next_round();
+    world.client.handle_timeout(at(world.ms));
+    let again = world.next();
+    world.begins(&again);
+    let now = at(world.ms);
+    let found = Found { answers: &[], stood: true, clocks: &[], round_trip: None, random: 0, now };
+    let lost = LostRound { outdated: true, begun: now, ..lost_round(RoundLoss::NoQuorum, 0) };
+    let (lost, hears_out) = world.client.handle_found(again.id, &again.ask, lost, &found);
+    assert_eq!((lost.in_line, hears_out), (Some(now), false));
+}
+
+#[test]
+fn whether_others_wait_is_what_the_nodes_have_said_since_the_last_round_began() {
+    let Held { client, id, .. } = held(300 * MS);
+    let keeps = |tells: &[(usize, LineHint)], ms: u64| {
+        let mut client = client.clone();
+        for (node, hint) in tells {
+            client.handle_hint(NodeId::new(*node), &name(), *hint, at(ms));
+        }
+        matches!(client.hand_on(id, 0, now(ms)), Some((Passed::Kept(_), ..)))
+    };
+    let alone = LineHint::Alone;
+    // It is kept where nobody is known to wait.
+    assert!(keeps(&[], 5));
+    assert!(keeps(&[(0, alone), (0, alone)], 5));
+    assert!(keeps(&[(0, alone), (1, alone)], 5));
+    assert!(!keeps(&[(0, alone), (1, alone), (1, LineHint::Wanted)], 5));
+    assert!(
+        !keeps(&[(1, LineHint::Wanted), (1, alone), (0, alone)], 5),
+        "what was granted before says nothing of who came since"
+    );
+    assert!(!keeps(&[(2, LineHint::Wanted)], 5));
+    // Somebody has come for what nobody here has.
+    let mut kept = client.clone();
+    assert!(matches!(kept.hand_on(id, 0, now(5)), Some((Passed::Kept(_), ..))));
+    kept.handle_hint(NodeId::new(0), &name(), LineHint::Wanted, at(6));
+    kept.handle_hint(NodeId::new(1), &name(), LineHint::Wanted, at(6));
+    assert_eq!(runs(&mut kept, 6), [Event::GiveBack(id)], "once");
+}
+
+#[test]
+fn a_place_that_readers_are_kept_out_for_is_given_up_where_nobody_waits_with_it() {
+    let (mut world, asker) = World::new();
+    let (ticket, node) = (Ticket::new(9), NodeId::new(1));
+    let hint = LineHint::KeepsOut { ticket };
+    world.tell(1, hint);
+    assert_eq!(left(&runs(&mut world.client, 0)), [(ticket, Some(node))]);
+    world.stands(asker);
+    world.tell(1, hint);
+    assert!(left(&runs(&mut world.client, 0)).is_empty());
+}
+
+fn set(names: &[&str]) -> Target {
+    let names = names.iter().map(|name| Resource::new(name).unwrap());
+    Target::Set(ResourceSet::new(names).unwrap())
+}
+
+/// Each has a queue of its own, and each that comes or goes is dealt with by itself.
+#[test]
+fn readers_and_sets_are_found_by_each_resource_for_as_long_as_somebody_has_them() {
+    let mut client = new();
+    let both = client.open_queue(&set(&["r", "other"]));
+    assert_eq!(client.open_queue(&set(&["other", "r"])), both, "one for each target");
+    assert!(client.close_queue(both).is_empty() && client.queues() == 1);
+    let reading = Target::Shared(name());
+    let (reads, reads_too) = (client.open_queue(&reading), client.open_queue(&reading));
+    assert_ne!(reads, reads_too);
+    let plain = client.open_queue(&one("r"));
+    let in_the_way_of = |client: &Mine, id| {
+        let all = client.in_the_way_of(id);
+        assert_eq!(all.first(), Some(&id), "itself");
+        all.len() - 1
+    };
+    assert_eq!(in_the_way_of(&client, plain), 3);
+    assert_eq!(in_the_way_of(&client, reads), 2, "readers are in no reader's way");
+    assert_eq!(in_the_way_of(&client, both), 3);
+    let other = client.open_queue(&one("other"));
+    assert_eq!(in_the_way_of(&client, other), 1);
+    client.close_queue(reads);
+    assert_eq!(in_the_way_of(&client, plain), 2);
+    // A slot of a semaphore by its own name, and permits of it, whatever their number.
+    let slots = |count| Target::AnyOf(Slots::new(b"", "s", count).unwrap());
+    let (three, five) = (client.open_queue(&slots(3)), client.open_queue(&slots(5)));
+    let slot = client.open_queue(&one("s/1"));
+    assert_eq!(in_the_way_of(&client, slot), 2);
+    assert_eq!(in_the_way_of(&client, three), 2);
+    for id in [three, five, slot, both, plain, other, reads_too] {
+        client.close_queue(id);
+    }
+    assert_eq!(client.queues(), 0);
+    let again = client.open_queue(&one("r"));
+    assert_eq!(in_the_way_of(&client, again), 0);
+}
+
+/// On the nodes a process has one place in the line of a resource, whatever it wants it for.
+#[test]
+fn a_place_that_is_given_up_is_taken_again_by_those_who_want_something_else_of_it() {
+    let (mut world, asker) = World::new();
+    let both = world.client.open_queue(&set(&["r", "other"]));
+    world.stands(asker);
+    let before = world.next_round();
+    let other = asks(&mut world.client, both, waits("both"), 0);
+    world.client.handle_gone_away(other.id);
+    assert!(runs(&mut world.client, 0).is_empty(), "it had none");
+    world.client.handle_place_gone(&set(&["r", "other"]), at(0));
+    assert!(world.next_round() < before);
+    world.client.handle_place_gone(&one("r"), at(0));
+    // It says so where there is anybody to hear it.
+    assert!(world.client.leave(world.queue, world.place).is_some());
+    let events = runs(&mut world.client, 0);
+    let is_gone = |event: &super::Decided| *event == Event::PlaceGone(one("r"));
+    assert_eq!((left(&events).len(), events.iter().filter(|it| is_gone(it)).count()), (1, 1));
+}
+
+#[test]
+fn a_reader_hears_that_its_place_is_gone_once_until_it_has_taken_it_again() {
+    let mut client = new();
+    let reading = Target::Shared(name());
+    let queue = client.open_queue(&reading);
+    let asker = asks(&mut client, queue, waits("reads"), 0);
+    let place = asker.place;
+    let mut world = World { client, queue, place, ms: 0 };
+    world.stands(asker);
+    let before = world.next_round();
+    world.client.handle_place_gone(&reading, at(0));
+    let soon = world.next_round();
+    assert!(soon < before);
+    world.client.handle_place_gone(&reading, at(0));
+    assert_eq!(world.next_round(), soon);
+}
+
+/// A grant tells the nodes who waits here, and who does not come is passed over by them.
+#[test]
+fn a_round_that_is_won_ends_its_place() {
+    let (mut world, asker) = World::new();
+    world.stands(asker);
+    (0..2).for_each(|node| world.tell(node, LineHint::Next));
+    let again = world.next();
+    let Held { client: of_another, id, .. } = held(Duration::ZERO);
+    let leases = of_another.leases(id).unwrap().clone();
+    let begun = world.client.begin_round(again.id, ASKED, at(0)).unwrap();
+    let footprint = world.client.add_footprint(quorlock_core::Footprint::new(3));
+    let station = begun.station;
+    let grant = quorlock_core::NewGrant { leases, footprint, station, data: "won" };
+    let grant = world.client.begin(grant);
+    world.client.handle_won(again.id, grant, TTL, at(1));
+    assert_eq!(world.client.rank(world.queue), None);
+    let late = denial(0, TTL);
+    let answer = (NodeId::new(1), LineAnswer::Denied(&late));
+    world.client.handle_late_answer(world.queue, begun.number, answer, at(1));
+    assert!(runs(&mut world.client, 1).is_empty());
+    assert!(world.client.end(grant, End::GivenBack(0)).is_some());
+}
