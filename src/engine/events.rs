@@ -8,7 +8,7 @@ use std::{
     thread::{self, ThreadId},
 };
 
-use super::{Engine, Request, Turn, Unsent, client::Client};
+use super::{Counted, Engine, Request, Turn, Unsent, client::Client};
 use crate::{
     protocol::{self, AskId, Event, NodeId, TurnedAway},
     shield::shielded,
@@ -35,9 +35,6 @@ impl Drop for CarryingOut<'_> {
 /// waits for something, that has to be done.
 const DEPTH: usize = 4;
 
-/// So many are carried out by those who see to the timers before they look at them again.
-const AT_ONCE: usize = 128;
-
 impl Engine {
     /// Has something decided, and carries out what follows.
     pub(super) fn decide<T>(self: &Arc<Self>, decide: impl FnOnce(&mut Client) -> T) -> T {
@@ -54,18 +51,6 @@ impl Engine {
 
     /// Carries out what has been decided.
     pub(super) fn carry_out(self: &Arc<Self>) {
-        self.carry_out_at_most(usize::MAX);
-    }
-
-    /// The same for those who see to the timers. What is left is seen to behind those that are due.
-    pub(super) fn carry_out_some(self: &Arc<Self>) {
-        self.carry_out_at_most(AT_ONCE);
-        if self.client.lock().has_events() {
-            self.due_sooner.notify_one();
-        }
-    }
-
-    fn carry_out_at_most(self: &Arc<Self>, most: usize) {
         let thread = thread::current().id();
         {
             let mut all = self.carrying_out.lock();
@@ -76,13 +61,16 @@ impl Engine {
             all.push(thread);
         }
         let _carrying = CarryingOut { engine: self, thread };
-        // Closing waits for what has been decided, too.
-        let _counted = self.count();
-        for _ in 0..most {
-            let event = self.client.lock().poll_event();
-            let Some(event) = event else { return };
+        while let Some((event, _counted)) = self.take_event() {
             shielded(|| self.carry_out_one(event));
         }
+    }
+
+    /// What is to be done next. It counts from the step on in which it is taken, so that closing waits for it, and for nothing
+    /// where nothing is left.
+    fn take_event(self: &Arc<Self>) -> Option<(Decided, Counted)> {
+        let mut client = self.client.lock();
+        client.poll_event().map(|event| (event, self.count()))
     }
 
     fn carry_out_one(self: &Arc<Self>, event: Decided) {

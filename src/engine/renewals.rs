@@ -95,7 +95,7 @@ impl Engine {
         for (queue, place) in waiting {
             shielded(|| self.handle_waiter_due(queue, place, now));
         }
-        self.carry_out_some();
+        self.carry_out();
         self.client.lock().next_look(now)
     }
 

@@ -97,3 +97,19 @@ fn fewer_take_turns_at_once_behind_a_round_that_was_too_slow_and_not_behind_one_
         sent_by_a_crowd_behind(|world| world.nodes.iter().for_each(|node| node.disconnect()));
     assert_eq!((slow, gone), (AT_ONCE / 2, AT_ONCE));
 }
+
+/// Behind a burst nothing is left among the timers, and nobody would look again.
+#[test]
+fn of_very_many_whose_time_is_up_at_once_each_is_told() {
+    const MANY: usize = 1_000;
+    let (world, _all) = all_taken();
+    let late = |n| world.redlock.acquire(format!("late {n}")).wait(20 * MS).into_future();
+    let mut late: Vec<AcquireFuture> = (0..MANY).map(late).collect();
+    late.iter_mut().for_each(|late| assert!(poll(late).is_pending()));
+    // The nodes hang, and nobody else does anything meanwhile.
+    world.pass(100 * MS);
+    for (place, late) in late.iter_mut().enumerate() {
+        let error = got(late).expect_err("all turns are taken");
+        assert!(matches!(error, AcquireError::Crowded { .. }), "{place}: {error}");
+    }
+}
