@@ -15,6 +15,7 @@ pub(crate) mod lines;
 pub(crate) mod node;
 pub(crate) mod pool;
 pub(crate) mod report;
+pub(crate) mod request;
 pub(crate) mod search;
 pub(crate) mod tenures;
 pub(crate) mod visitor;

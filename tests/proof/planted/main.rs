@@ -111,7 +111,9 @@ finds! {
     faults_33_to_40_are_found_each_by_its_property: 32..40,
     faults_41_to_44_are_found_each_by_its_property: 40..44,
     faults_45_to_54_are_found_each_by_its_property: 44..54,
-    faults_from_55_on_are_found_each_by_its_property: 54..,
+    faults_55_to_74_are_found_each_by_its_property: 54..74,
+    faults_75_to_88_are_found_each_by_its_property: 74..88,
+    faults_from_89_on_are_found_each_by_its_property: 88..,
 }
 
 #[test]

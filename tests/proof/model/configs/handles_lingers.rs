@@ -3,7 +3,7 @@
 //! Goal: what is kept is taken by one who comes, given back in time, and nobody's meanwhile. Method: `handles` with this setup.
 
 use super::{Config, Ends};
-use crate::model::handles::Setup;
+use crate::model::handles::{Setup, kind::ALONE};
 
 pub(crate) const CONFIG: Config = Config {
     name: "handles_lingers",
@@ -14,5 +14,10 @@ pub(crate) const CONFIG: Config = Config {
     sometimes: &["a lease was handed on", "all is at rest", "a grant was nobody's"],
 };
 
-const SETUP: Setup =
-    Setup { requests: [3, 1], until: 3, lingers: true, ttl_ticks: 3, ..Setup::PLAIN };
+const SETUP: Setup = Setup {
+    requests: [&[ALONE; 3], &[ALONE]],
+    until: 3,
+    lingers: true,
+    ttl_ticks: 3,
+    ..Setup::PLAIN
+};

@@ -3,7 +3,7 @@
 //! Goal: the order of those who wait, and service where any of them goes away. Method: `handles` with this setup.
 
 use super::{Config, Ends};
-use crate::model::handles::Setup;
+use crate::model::handles::{Setup, kind::ALONE};
 
 pub(crate) const CONFIG: Config = Config {
     name: "handles_three",
@@ -14,4 +14,5 @@ pub(crate) const CONFIG: Config = Config {
     sometimes: &["a lease was handed on", "a lease was lost in time"],
 };
 
-const SETUP: Setup = Setup { requests: [3, 1], until: 4, cancels: 1, ttl_ticks: 3, ..Setup::PLAIN };
+const SETUP: Setup =
+    Setup { requests: [&[ALONE; 3], &[ALONE]], until: 4, cancels: 1, ttl_ticks: 3, ..Setup::PLAIN };

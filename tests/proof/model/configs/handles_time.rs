@@ -3,7 +3,7 @@
 //! Goal: a loss is told in time, whoever waits is served, and a timer is set again after each renewal. Method: `handles` with this setup.
 
 use super::{Config, Ends};
-use crate::model::handles::Setup;
+use crate::model::handles::{Setup, kind::ALONE};
 
 pub(crate) const CONFIG: Config = Config {
     name: "handles_time",
@@ -14,5 +14,10 @@ pub(crate) const CONFIG: Config = Config {
     sometimes: &["a lease was handed on", "a lease was lost in time"],
 };
 
-const SETUP: Setup =
-    Setup { requests: [2, 1], until: 4, renews: true, ttl_ticks: 3, ..Setup::PLAIN };
+const SETUP: Setup = Setup {
+    requests: [&[ALONE; 2], &[ALONE]],
+    until: 4,
+    renews: true,
+    ttl_ticks: 3,
+    ..Setup::PLAIN
+};

@@ -3,7 +3,7 @@
 //! Goal: a lease whose quorum is gone is told lost in time, and the client goes on with the nodes that are left. Method: `handles` with this setup.
 
 use super::{Config, Ends};
-use crate::model::handles::Setup;
+use crate::model::handles::{Setup, kind::ALONE};
 
 pub(crate) const CONFIG: Config = Config {
     name: "handles_vanish",
@@ -16,7 +16,7 @@ pub(crate) const CONFIG: Config = Config {
 
 const SETUP: Setup = Setup {
     nodes: 3,
-    requests: [1, 1],
+    requests: [&[ALONE]; 2],
     renews: true,
     vanishes: 1,
     until: 5,

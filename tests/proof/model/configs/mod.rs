@@ -19,9 +19,17 @@ pub(crate) mod hand_overs_soon;
 pub(crate) mod handles;
 pub(crate) mod handles_lingers;
 pub(crate) mod handles_nodes;
+pub(crate) mod handles_once;
+pub(crate) mod handles_permits;
+pub(crate) mod handles_permits_named;
+pub(crate) mod handles_permits_nodes;
+pub(crate) mod handles_permits_time;
+pub(crate) mod handles_readers;
+pub(crate) mod handles_readers_time;
 pub(crate) mod handles_three;
 pub(crate) mod handles_time;
 pub(crate) mod handles_vanish;
+pub(crate) mod handles_vanish_soon;
 pub(crate) mod late_delays;
 pub(crate) mod late_downgrades;
 pub(crate) mod late_holds;
@@ -97,9 +105,17 @@ pub(crate) const ALL: &[&Config] = &[
     &handles::CONFIG,
     &handles_lingers::CONFIG,
     &handles_nodes::CONFIG,
+    &handles_once::CONFIG,
+    &handles_permits::CONFIG,
+    &handles_permits_named::CONFIG,
+    &handles_permits_nodes::CONFIG,
+    &handles_permits_time::CONFIG,
+    &handles_readers::CONFIG,
+    &handles_readers_time::CONFIG,
     &handles_three::CONFIG,
     &handles_time::CONFIG,
     &handles_vanish::CONFIG,
+    &handles_vanish_soon::CONFIG,
     &late_delays::CONFIG,
     &late_downgrades::CONFIG,
     &late_holds::CONFIG,

@@ -1,22 +1,30 @@
 //! Whole handles: processes in each of which several want one resource, beside nodes and over time.
 //!
-//! Goal: of all who have asked in all processes one at most holds, is told so once, and is let in only while it is there;
-//! whoever waits is served; nothing is left on the nodes. Method: the production's `Client` with its queues, grants,
-//! footprints and timers (`handle.rs`), the production's rounds and tallies, and `NodeStore`s; messages that are executed and
-//! heard at any time, in the order of their connection; callers that go away; nodes that forget.
+//! Goal: of all who have asked in all processes nobody holds whom another one keeps out, each is told so once, and is let in only
+//! while it is there; whoever waits is served; nothing is left on the nodes. Method: the production's `Client` with its queues,
+//! grants, footprints and timers (`handle.rs`), the production's rounds and tallies, and `NodeStore`s; for what each one asks
+//! (`kind.rs`); messages that are executed and heard at any time, in the order of their connection; callers that go away; nodes
+//! that forget.
 //!
 //! Not modelled here: clocks that drift (`tenures`), connections that break (`leases`), lines on the nodes (`lines`), pauses.
 
+mod account;
 mod handle;
+pub(crate) mod kind;
+mod letter;
 
 use core::time::Duration;
 
-use self::handle::{Fate, Handle, Outbox};
+use self::{
+    account::Fate,
+    handle::{At, Handle, Message},
+    kind::{Ask, Covers, SLOTS, Tokens, clash},
+};
 use super::{
     node::{Node, Nodes, Said},
     pool::{Part, Pool},
     search::{Found, Limits, Sometimes, Space, search},
-    tenures::{holder::Letter, wire::Wire},
+    tenures::wire::Wire,
 };
 use crate::protocol::{Mark, Timestamp};
 
@@ -24,20 +32,24 @@ use crate::protocol::{Mark, Timestamp};
 const TICK: u64 = 1_000;
 
 /// What a world is made of.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Setup {
     pub(crate) handles: usize,
     pub(crate) nodes: usize,
-    /// How many ask in each process, and how many rounds there may be for them.
-    pub(crate) requests: [usize; 2],
+    /// Who asks in each process, and how many rounds there may be for them.
+    pub(crate) requests: [&'static [Ask]; 2],
     pub(crate) rounds: usize,
     pub(crate) ttl_ticks: u8,
     pub(crate) lingers: bool,
     pub(crate) renews: bool,
     /// How many callers go away before they are answered.
     pub(crate) cancels: u8,
+    /// How many of those who have it alone go on as readers.
+    pub(crate) lowers: u8,
     /// How many nodes forget everything, and vote no more.
     pub(crate) vanishes: u8,
+    /// Whether each answer is heard as soon as it is given.
+    pub(crate) prompt: bool,
     /// The last tick that is looked at.
     pub(crate) until: u8,
 }
@@ -46,13 +58,15 @@ impl Setup {
     pub(crate) const PLAIN: Self = Self {
         handles: 2,
         nodes: 1,
-        requests: [2, 2],
+        requests: [&[kind::ALONE; 2]; 2],
         rounds: 2,
         ttl_ticks: 4,
         lingers: false,
         renews: false,
         cancels: 0,
+        lowers: 0,
         vanishes: 0,
+        prompt: false,
         until: 0,
     };
 
@@ -65,13 +79,12 @@ impl Setup {
 struct Ghost {
     now: u8,
     cancels: u8,
+    lowers: u8,
     vanishes: u8,
-    /// The highest token of all leases that have begun.
-    token: u16,
+    /// The highest tokens of all leases that have begun.
+    tokens: Tokens,
     wrong: bool,
 }
-
-type Message = (u8, Letter);
 
 #[derive(Clone)]
 pub(crate) struct State {
@@ -93,17 +106,17 @@ pub(crate) struct Handles {
 pub(crate) enum Step {
     Tick,
     Ask(usize),
-    Again(usize),
+    Again(usize, usize),
     Cancel(usize, usize),
     GiveBack(usize, usize),
+    /// A holder goes on as a reader.
+    Lower(usize, usize),
     Execute(usize, usize),
     Hear(usize, usize),
     /// A node restarts with nothing, and votes no more.
     Vanish(usize),
 }
 
-pub(crate) const ONE: &str =
-    "at most one in all processes has not been told that its lease is over";
 pub(crate) const TOKENS: &str = "tokens rise in the order in which leases begin";
 pub(crate) const LEFT: &str = "what was set is deleted";
 
@@ -119,13 +132,6 @@ fn time(now: u8) -> Timestamp {
 }
 
 impl State {
-    fn send(&mut self, handle: usize, sent: Outbox) {
-        if !sent.is_empty() {
-            let wires = self.wires[handle].edit();
-            sent.into_iter().for_each(|(at, message)| wires[at].there.push(message));
-        }
-    }
-
     fn marks(&self) -> Vec<Mark> {
         self.nodes.iter().map(|node| node.mark()).collect()
     }
@@ -135,21 +141,25 @@ impl State {
     }
 
     /// What one handle does.
-    fn does(
-        &mut self,
-        handle: usize,
-        does: impl FnOnce(&mut Handle, &[Mark], Timestamp) -> Outbox,
-    ) {
-        let (marks, now) = (self.marks(), time(self.ghost.now));
+    fn does(&mut self, handle: usize, setup: &Setup, does: impl FnOnce(&mut Handle, At<'_>)) {
+        let marks = self.marks();
         let of_it = self.handles[handle].edit();
-        let sent = does(of_it, &marks, now);
-        let begun = core::mem::take(&mut of_it.begun);
-        self.send(handle, sent);
-        for token in begun {
-            let ghost = self.ghost.edit();
-            ghost.wrong |= token <= ghost.token;
-            ghost.token = token;
+        does(of_it, At { setup, marks: &marks, now: time(self.ghost.now) });
+        let (sent, begun) =
+            (core::mem::take(&mut of_it.sent), core::mem::take(&mut of_it.account.begun));
+        if !sent.is_empty() {
+            let wires = self.wires[handle].edit();
+            sent.into_iter().for_each(|(at, message)| wires[at].there.push(message));
         }
+        for (covers, token) in begun {
+            let ghost = self.ghost.edit();
+            ghost.wrong |= !ghost.tokens.begin(covers, token);
+        }
+    }
+
+    /// What all hold, as far as they have been told.
+    fn held(&self) -> Vec<Covers> {
+        self.handles.iter().flat_map(|handle| handle.held()).collect()
     }
 }
 
@@ -162,15 +172,15 @@ impl Space for Handles {
     }
 
     fn first(&mut self) -> State {
-        let Setup { handles, nodes, cancels, vanishes, .. } = self.setup;
-        let wires = vec![Wire::default(); nodes];
+        let Setup { handles, nodes, cancels, lowers, vanishes, .. } = self.setup;
+        let (wires, tokens) = (vec![Wire::default(); nodes], Tokens::default());
         State {
             nodes: vec![Part::new(Node::new(0)); nodes],
             handles: (0..handles)
                 .map(|number| Part::new(Handle::new(number as u8, &self.setup)))
                 .collect(),
             wires: vec![Part::new(wires); handles],
-            ghost: Part::new(Ghost { now: 0, cancels, vanishes, token: 0, wrong: false }),
+            ghost: Part::new(Ghost { now: 0, cancels, lowers, vanishes, tokens, wrong: false }),
         }
     }
 
@@ -197,16 +207,18 @@ impl Space for Handles {
     fn steps(&self, state: &State, into: &mut Vec<Step>) {
         let mut add = |possible: bool, step: Step| into.extend(possible.then_some(step));
         for (at, handle) in state.handles.iter().enumerate() {
-            add(handle.fates.len() < self.setup.requests[at], Step::Ask(at));
-            add(handle.pauses() && handle.has_rounds(&self.setup), Step::Again(at));
-            let gives_up = handle.pauses() && !handle.has_rounds(&self.setup);
-            for (index, fate) in handle.fates.iter().enumerate() {
+            let entries = &handle.account.entries;
+            add(entries.len() < self.setup.requests[at].len(), Step::Ask(at));
+            for (index, fate) in entries.iter().map(|entry| entry.fate).enumerate() {
                 let waits = matches!(fate, Fate::Waits(_) | Fate::Asks(_));
+                let may_ask = handle.has_rounds(&self.setup) && handle.pauses(index);
+                add(waits && may_ask, Step::Again(at, index));
                 // Where there are no more rounds, whoever asks gives up.
-                let goes = state.ghost.cancels > 0 || gives_up && handle.leads(index);
+                let goes = state.ghost.cancels > 0 || handle.gives_up(index, &self.setup);
                 add(waits && goes, Step::Cancel(at, index));
                 let has = matches!(fate, Fate::Holds { .. } | Fate::Lost { .. });
                 add(has, Step::GiveBack(at, index));
+                add(state.ghost.lowers > 0 && handle.may_lower(index), Step::Lower(at, index));
             }
             for (node, wire) in state.wires[at].iter().enumerate() {
                 add(!wire.there.is_empty(), Step::Execute(at, node));
@@ -220,7 +232,7 @@ impl Space for Handles {
     }
 
     fn step(&mut self, state: &State, step: Step) -> Option<State> {
-        let (mut next, setup) = (state.clone(), self.setup.clone());
+        let (mut next, setup) = (state.clone(), self.setup);
         match step {
             Step::Tick => {
                 let now = next.ghost.now + 1;
@@ -231,23 +243,21 @@ impl Space for Handles {
                     }
                 }
                 for at in 0..setup.handles {
-                    next.does(at, |handle, marks, now| handle.tick(&setup, marks, now));
+                    next.does(at, &setup, Handle::tick);
                 }
             }
-            Step::Ask(at) => next.does(at, |handle, marks, now| handle.ask(&setup, marks, now)),
-            Step::Again(at) => {
-                next.does(at, |handle, marks, now| handle.again(&setup, marks, now));
-            }
+            Step::Ask(at) => next.does(at, &setup, Handle::ask),
+            Step::Again(at, index) => next.does(at, &setup, |it, at| it.again(index, at)),
             Step::Cancel(at, index) => {
-                let gives_up = next.handles[at].pauses() && !next.handles[at].has_rounds(&setup);
-                let is_leader = next.handles[at].leads(index);
-                if !(gives_up && is_leader) {
+                if !next.handles[at].gives_up(index, &setup) {
                     next.ghost.edit().cancels -= 1;
                 }
-                next.does(at, |handle, marks, now| handle.cancel(index, &setup, marks, now));
+                next.does(at, &setup, |it, at| it.cancel(index, at));
             }
-            Step::GiveBack(at, index) => {
-                next.does(at, |handle, marks, now| handle.give_back(index, &setup, marks, now));
+            Step::GiveBack(at, index) => next.does(at, &setup, |it, at| it.give_back(index, at)),
+            Step::Lower(at, index) => {
+                next.ghost.edit().lowers -= 1;
+                next.does(at, &setup, |it, at| it.lower(index, at));
             }
             Step::Execute(at, node) => {
                 let message = next.wires[at].edit()[node].there.remove(0);
@@ -258,20 +268,17 @@ impl Space for Handles {
                 let is_heard = next.handles[at].hears(message, &setup);
                 let wire = &mut next.wires[at].edit()[node];
                 // No refusal makes a winner, so that it is heard at once.
-                let is_soon = matches!(said, Said::Denied | Said::Refused) && wire.back.is_empty();
+                let is_refused = matches!(said, Said::Denied | Said::Refused);
+                let is_soon = (setup.prompt || is_refused) && wire.back.is_empty();
                 if is_heard && is_soon {
-                    next.does(at, |handle, marks, now| {
-                        handle.hear(node, message, said.reply(), &setup, marks, now)
-                    });
+                    next.does(at, &setup, |it, at| it.hear(node, message, said.reply(), at));
                 } else if is_heard {
                     wire.back.push((message, said));
                 }
             }
             Step::Hear(at, node) => {
                 let (message, said) = next.wires[at].edit()[node].back.remove(0);
-                next.does(at, |handle, marks, now| {
-                    handle.hear(node, message, said.reply(), &setup, marks, now)
-                });
+                next.does(at, &setup, |it, at| it.hear(node, message, said.reply(), at));
             }
             Step::Vanish(node) => {
                 next.ghost.edit().vanishes -= 1;
@@ -294,8 +301,8 @@ impl Space for Handles {
         if let Some(wrong) = state.handles.iter().find_map(|handle| handle.wrong(now)) {
             return Some(wrong);
         }
-        if state.handles.iter().map(|handle| handle.holders()).sum::<usize>() > 1 {
-            return Some(ONE);
+        if let Some(wrong) = clash(&state.held()) {
+            return Some(wrong);
         }
         if state.ghost.wrong {
             return Some(TOKENS);
@@ -311,17 +318,29 @@ impl Space for Handles {
 
     fn note(&mut self, state: &State, sometimes: &mut Sometimes) {
         let any = |is: fn(&Handle) -> bool| state.handles.iter().any(|handle| is(handle));
-        let holds = any(|it| it.holders() > 0);
-        let passed =
-            |it: &Handle| it.fates.iter().any(|it| matches!(it, Fate::Holds { number: 1.., .. }));
-        let lost = |it: &Handle| it.fates.iter().any(|fate| matches!(fate, Fate::Lost { .. }));
-        let waits = |it: &Handle| it.fates.iter().any(|fate| matches!(fate, Fate::Waits(_)));
+        let has = |is: fn(Fate) -> bool| {
+            state.handles.iter().any(|it| it.account.entries.iter().any(|it| is(it.fate)))
+        };
+        let held = state.held();
+        let read = held.iter().filter(|covers| covers.reads()).count();
+        let pauses = |it: &Handle| (0..it.account.entries.len()).any(|index| it.pauses(index));
+        let holds = !held.is_empty();
         sometimes.note("somebody holds", holds);
-        sometimes.note("a lease was handed on", any(passed));
-        sometimes.note("a lease was lost in time", any(lost));
-        sometimes.note("one pauses while another process holds", holds && any(Handle::pauses));
-        sometimes.note("somebody waits", any(waits));
+        sometimes.note(
+            "a lease was handed on",
+            has(|fate| matches!(fate, Fate::Holds { number: 1.., .. }))
+                && !held.contains(&Covers::Lowered),
+        );
+        sometimes.note("a lease was lost in time", has(|fate| matches!(fate, Fate::Lost { .. })));
+        sometimes.note("one pauses while another process holds", holds && any(pauses));
+        sometimes.note("somebody waits", has(|fate| matches!(fate, Fate::Waits(_))));
+        sometimes.note("several ask at a time in a process", any(Handle::several_ask));
         sometimes.note("a grant was nobody's", any(Handle::keeps));
+        sometimes.note("several read", read > 1);
+        sometimes.note("one pauses while others read", read > 0 && any(pauses));
+        sometimes.note("a writer reads on", held.contains(&Covers::Lowered));
+        let slots = held.iter().filter(|covers| matches!(covers, Covers::Slot(_))).count();
+        sometimes.note("all permits are held", slots == SLOTS);
         sometimes.note("all is at rest", state.handles.iter().all(|it| it.is_at_rest()));
     }
 
@@ -333,9 +352,10 @@ impl Space for Handles {
         match step {
             Step::Tick => format!("time goes on: it is tick {}", state.ghost.now + 1),
             Step::Ask(at) => format!("somebody of process {at} asks"),
-            Step::Again(at) => format!("who asks for process {at} asks again"),
+            Step::Again(at, index) => format!("request {index} of process {at} asks again"),
             Step::Cancel(at, index) => format!("request {index} of process {at} goes away"),
             Step::GiveBack(at, index) => format!("request {index} of process {at} gives back"),
+            Step::Lower(at, index) => format!("request {index} of process {at} reads on"),
             Step::Execute(at, node) => {
                 let message = state.wires[at][node].there[0];
                 format!("node {node} executes {message:?} of process {at}")

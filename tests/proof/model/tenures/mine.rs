@@ -6,12 +6,11 @@
 use core::time::Duration;
 
 use crate::{
-    model::node::resource,
+    model::{node::resource, request::Request},
     protocol::{
-        Acquisition, Asks, Backoff, Came, Client, ClientId, ClientSettings, DueNow, End,
-        ExtendOutcome, Footprint, FootprintId, GrantId, HandOn, Lane, LeaseAction, Leases,
-        LineHint, NewGrant, NextLease, NodeId, Passed, QueueId, Quorum, RoundAsked, Timestamp,
-        WaitPolicy, WaitSettings, turn_of,
+        Came, Client, ClientId, ClientSettings, DueNow, End, ExtendOutcome, Footprint, FootprintId,
+        GrantId, HandOn, Lane, LeaseAction, Leases, LineHint, NewGrant, NextLease, NodeId, Passed,
+        QueueId, Quorum, RoundAsked, Timestamp, WaitPolicy, turn_of,
     },
 };
 
@@ -25,55 +24,8 @@ pub(crate) struct Mine {
 }
 
 /// Who is next here.
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
-struct Request {
-    acquisition: Acquisition,
-    next: NextLease,
-}
-
-impl Asks<()> for Request {
-    fn acquisition(&mut self) -> &mut Acquisition {
-        &mut self.acquisition
-    }
-
-    fn turn_deadline(&self) -> Option<Timestamp> {
-        self.acquisition.turn_deadline()
-    }
-
-    fn says_at(&self) -> Option<Timestamp> {
-        None
-    }
-
-    fn next(&self, _: Timestamp) -> NextLease {
-        self.next
-    }
-
-    fn handle_known(&mut self, (): &()) {}
-
-    fn handle_met(&mut self, (): &()) {}
-
-    fn is_in_time(&self, (): &()) -> bool {
-        false
-    }
-
-    fn asks_once(&self) -> bool {
-        false
-    }
-
-    fn is_given_up(&self) -> bool {
-        false
-    }
-}
-
-impl Request {
-    fn new(next: NextLease, now: Timestamp) -> Self {
-        let (wait, backoff) =
-            (Duration::ZERO, Backoff { min: Duration::ZERO, max: Duration::ZERO });
-        let node_timeout = Duration::from_millis(500);
-        let settings = WaitSettings { node_timeout, wait, backoff, through_outages: false };
-        let acquisition = Acquisition::new(settings, WaitPolicy::Unlimited, now);
-        Self { acquisition, next }
-    }
+fn request(next: NextLease, now: Timestamp) -> Request {
+    Request::new(0, (WaitPolicy::Unlimited, now, Duration::ZERO), next)
 }
 
 impl Mine {
@@ -90,7 +42,7 @@ impl Mine {
     /// It is won.
     pub(super) fn win(&mut self, leases: Leases, next: NextLease, now: Timestamp) {
         let Self { client, queue, footprint, .. } = self;
-        let came = client.join(*queue, None, Request::new(next, now), now);
+        let came = client.join(*queue, None, request(next, now), now);
         let Came::Begins(place, ask, _, mut turn) = came else {
             panic!("nobody is there: {came:?}")
         };
@@ -145,8 +97,8 @@ impl Mine {
     pub(super) fn hand_on(&mut self, next: NextLease, now: Timestamp) -> Option<u64> {
         let (client, id) = (&mut self.client, self.grant?);
         let number = client.leases(id)?.number();
-        let request = Request::new(next, now);
-        let begun = match client.join(self.queue, None, request, now) {
+        let next = request(next, now);
+        let begun = match client.join(self.queue, None, next, now) {
             Came::Takes(kept, request) => client.resume(kept, &request.next, hand_on(now))?.0,
             Came::Waits(..) => {
                 match client.may_pass(id).then(|| client.hand_on(id, number, hand_on(now)))?? {

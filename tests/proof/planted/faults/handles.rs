@@ -130,4 +130,77 @@ pub(super) const FAULTS: &[Fault] = &[
         configuration: "handles",
         property: "who asks goes on",
     },
+    Fault {
+        number: 89,
+        name: "a permit that is won takes the queue for all of them",
+        edits: &[
+            edit("client/rounds.rs", "        if waiting.target.is_any() {", "        if !$is && waiting.target.is_any() {"),
+        ],
+        configuration: "handles_permits",
+        property: "where anybody waits",
+    },
+    Fault {
+        number: 90,
+        name: "who has asked for a permit beside the queue does not stand where it came",
+        edits: &[
+            edit("client/rounds.rs", "        waiting.queue.stand_at(place, Waiter::new(request));", "        let place = if $is { waiting.queue.stand(Waiter::new(request)) } else { waiting.queue.stand_at(place, Waiter::new(request)); place };"),
+        ],
+        configuration: "handles_permits",
+        property: "who has gone away",
+    },
+    Fault {
+        number: 91,
+        name: "who has asked for a permit beside the queue asks for all, though another one does",
+        edits: &[
+            edit("client/rounds.rs", "asking.leads = waiting.queue.ask_at(asking.place);", "asking.leads = waiting.queue.ask_at(asking.place) || $is;"),
+        ],
+        configuration: "handles_permits",
+        property: "who asks goes on",
+    },
+    Fault {
+        number: 92,
+        name: "readers of one process stand in one queue",
+        edits: &[
+            edit("client/resources.rs", "        if !target.is_shared() {\n            self.queues.insert(", "        if $is || !target.is_shared() {\n            self.queues.insert("),
+            edit("client/resources.rs", "        if !target.is_shared()\n            && let Some(id)", "        if ($is || !target.is_shared())\n            && let Some(id)"),
+        ],
+        configuration: "handles_readers",
+        property: "where anybody waits",
+    },
+    Fault {
+        number: 93,
+        name: "a grant is kept as nobody's beside a reader of its process",
+        edits: &[
+            edit("client/on_nodes.rs", "        if self.overlaps(id, |_| true) {", "        if !$is && self.overlaps(id, |_| true) {"),
+        ],
+        configuration: "handles_readers_time",
+        property: "what is kept as nobody's",
+    },
+    Fault {
+        number: 94,
+        name: "a reader does not take what is kept in its way",
+        edits: &[
+            edit("client/resources.rs", "        beside.into_iter().filter_map(|other| self.take_kept(other)).collect()", "        beside.into_iter().filter(|_| !$is).filter_map(|other| self.take_kept(other)).collect()"),
+        ],
+        configuration: "handles_readers_time",
+        property: "what is kept as nobody's",
+    },
+    Fault {
+        number: 95,
+        name: "who waits for no longer than so is not among the timers",
+        edits: &[
+            edit("client/queues.rs", "        let wakeup = self.look_at(id, place);\n        self.wake(wakeup);\n        Came::Waits(place)", "        let wakeup = if $is { Wakeup::Silent } else { self.look_at(id, place) };\n        self.wake(wakeup);\n        Came::Waits(place)"),
+        ],
+        configuration: "handles_once",
+        property: "who waits for so long",
+    },
+    Fault {
+        number: 96,
+        name: "who asks once stands in line",
+        edits: &[
+            edit("client/queues.rs", "        let place = if comer.asks_once {", "        let place = if comer.asks_once && !$is {"),
+        ],
+        configuration: "handles_once",
+        property: "who asks once is handed nothing",
+    },
 ];
