@@ -6,7 +6,7 @@
 
 use core::time::Duration;
 
-use super::time::Timestamp;
+use super::time::{Nanos, Timestamp};
 
 /// The allowance for clocks that run at different *rates*: a share of the ttl and a fixed part.
 ///
@@ -22,7 +22,7 @@ use super::time::Timestamp;
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Drift {
     per_mille: u32,
-    fixed: Duration,
+    fixed: Nanos,
 }
 
 impl Drift {
@@ -34,7 +34,7 @@ impl Drift {
     pub const fn new(per_mille: u32, fixed: Duration) -> Self {
         let per_mille =
             if per_mille > Self::MAX_PER_MILLE { Self::MAX_PER_MILLE } else { per_mille };
-        Self { per_mille, fixed }
+        Self { per_mille, fixed: Nanos::new(fixed) }
     }
 
     /// The allowance for a lease of `ttl`, rounded up.
@@ -45,7 +45,12 @@ impl Drift {
         let nanos = u64::try_from(product)
             .map_or_else(|_| product.div_ceil(1000), |product| product.div_ceil(1000).into());
         let share = u64::try_from(nanos).map_or(Duration::MAX, Duration::from_nanos);
-        share.saturating_add(self.fixed)
+        share.saturating_add(self.fixed())
+    }
+
+    /// One that is too long for nanoseconds takes all that there is.
+    fn fixed(self) -> Duration {
+        if self.fixed == Nanos::new(Duration::MAX) { Duration::MAX } else { self.fixed.get() }
     }
 }
 
@@ -64,7 +69,7 @@ impl Drift {
     pub fn ttl_for(self, promised: Duration) -> Duration {
         // Solved for the ttl: promised + fixed = ttl * (1000 - per_mille) / 1000, of which at least half is left.
         let kept = 1000_u128.saturating_sub(u128::from(self.per_mille)).max(1);
-        let nanos = promised.saturating_add(self.fixed).as_nanos().saturating_mul(1000);
+        let nanos = promised.saturating_add(self.fixed()).as_nanos().saturating_mul(1000);
         // The drift is rounded up, so that the ttl may be one nanosecond short.
         let nanos = nanos.div_ceil(kept).saturating_add(1);
         u64::try_from(nanos).map_or(Duration::MAX, Duration::from_nanos)
