@@ -8,7 +8,7 @@ use std::{
     sync::{Arc, OnceLock, Weak},
 };
 
-use super::{Engine, client::SharedClient};
+use super::Engine;
 use crate::{
     node::Fleet,
     protocol::{QueueId, Target},
@@ -16,7 +16,6 @@ use crate::{
 
 /// The queue of one target, for as long as anybody has to do with it.
 pub(super) struct ResourceSlot {
-    client: SharedClient,
     engine: Weak<Engine>,
     target: Target,
     queue: QueueId,
@@ -25,8 +24,7 @@ pub(super) struct ResourceSlot {
 impl ResourceSlot {
     pub(super) fn new(engine: &Arc<Engine>, target: &Target) -> Arc<Self> {
         let queue = engine.client.lock().open_queue(target);
-        let (client, target) = (engine.client.clone(), target.clone());
-        Arc::new(Self { client, engine: Arc::downgrade(engine), target, queue })
+        Arc::new(Self { engine: Arc::downgrade(engine), target: target.clone(), queue })
     }
 
     pub(super) const fn queue(&self) -> QueueId {
@@ -40,17 +38,16 @@ impl ResourceSlot {
 
 impl Drop for ResourceSlot {
     fn drop(&mut self) {
+        // Without its engine nobody looks at the queue any more.
+        let Some(engine) = self.engine.upgrade() else { return };
         // A process that was forked drops its copies too, and in its parent another thread may have had the lock.
-        let Some(mut client) = self.client.lock_here() else { return };
+        let Some(mut client) = engine.client.lock_here() else { return };
         let all = client.close_queue(self.queue);
         let follows = client.has_events();
         drop(client);
         // Whoever stood there would keep it: there is nobody. All the same, none is dropped under the lock.
         drop(all);
-        if follows
-            && let Some(engine) = self.engine.upgrade()
-            && engine.is_served()
-        {
+        if follows && engine.is_served() {
             engine.carry_out();
         }
     }
