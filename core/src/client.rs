@@ -64,18 +64,18 @@ pub use self::{
 };
 use self::{
     asking::{AskList, Asking},
-    on_nodes::OnNodes,
+    on_nodes::{NodeSet, OnNodes},
     resources::ByName,
 };
 use super::{
     acquisition::{Acquisition, GiveUp},
-    command::NodeId,
     concurrency::Concurrency,
     footprint::Footprint,
     handover::{Stay, turn},
     leases::{Leases, NextLease},
     line::ClientId,
     queue::{Place, Queue, Station},
+    rare::{Rare, Unwritten},
     round::Quorum,
     slab::{Key, Slab},
     target::Target,
@@ -189,12 +189,10 @@ enum Timed {
 struct Waiting<W, M> {
     target: Target,
     /// How many have to do with it.
-    users: usize,
+    users: u32,
     queue: Queue<Waiter<W>>,
     /// Who asks the nodes, under which place: the leader, and those who ask for a permit beside it.
     asks: AskList,
-    /// Those of them that pause, in the order in which they began to.
-    pausing: Vec<AskId>,
     /// What is held here, or was last.
     held: Option<GrantId>,
     /// What is held here as nobody's.
@@ -203,8 +201,20 @@ struct Waiting<W, M> {
     in_round: bool,
     /// The key is gone since the last pause: the next one does not begin.
     freed: bool,
-    /// The nodes that have said that it is, since that was a quorum last.
-    gone_from: Vec<NodeId>,
+    contended: Rare<Contended<M>>,
+    /// For how long it has not been left to others.
+    stay: Stay,
+    /// The place of this client in the lines on the nodes.
+    on_nodes: OnNodes,
+}
+
+/// What is known of a resource that several want. Where one alone ever has, it takes no room.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+struct Contended<M> {
+    /// Those who ask and pause, in the order in which they began to.
+    pausing: Vec<AskId>,
+    /// The nodes that have said that the key is gone, since that was a quorum last.
+    gone_from: NodeSet,
     /// What the last round has met that was lost, until one is won; and whether it has found the resource held.
     met: Option<(M, bool)>,
     /// What the next leader does before its first round.
@@ -213,10 +223,6 @@ struct Waiting<W, M> {
     waited_for: Option<Timestamp>,
     /// Of several resources: since when the leader waits, once a round was lost.
     waits_since: Option<Timestamp>,
-    /// For how long it has not been left to others.
-    stay: Stay,
-    /// The place of this client in the lines on the nodes.
-    on_nodes: OnNodes,
 }
 
 /// One who waits in a queue, or for what a round finds.
@@ -238,19 +244,40 @@ impl<W, M> Waiting<W, M> {
             users: 1,
             queue: Queue::default(),
             asks: AskList::default(),
-            pausing: Vec::new(),
             held: None,
             kept: None,
             in_round: false,
             freed: false,
-            gone_from: Vec::new(),
-            met: None,
-            first: Pause::None,
-            waited_for: None,
-            waits_since: None,
+            contended: Rare::default(),
             stay: Stay::default(),
             on_nodes: OnNodes::default(),
         }
+    }
+}
+
+impl<M> Contended<M> {
+    const NOT: Self = Self {
+        pausing: Vec::new(),
+        gone_from: NodeSet::NONE,
+        met: None,
+        first: Pause::None,
+        waited_for: None,
+        waits_since: None,
+    };
+}
+
+impl<M> Default for Contended<M> {
+    fn default() -> Self {
+        Self::NOT
+    }
+}
+
+impl<M> Unwritten for Contended<M> {
+    fn unwritten<'a>() -> &'a Self
+    where
+        Self: 'a,
+    {
+        const { &Self::NOT }
     }
 }
 
@@ -293,6 +320,22 @@ impl<G, W, M, R> Client<G, W, M, R> {
     /// How many are among the timers.
     pub fn timers(&self) -> usize {
         self.timers.len()
+    }
+}
+
+impl<W, M> Waiting<W, M> {
+    /// What the next leader does before its first round.
+    fn begin_with(&mut self, first: Pause) {
+        if self.contended.first != first {
+            self.contended.first = first;
+        }
+    }
+
+    /// What was met is of no use to whoever comes next.
+    fn forget_met(&mut self) {
+        if let Some(contended) = self.contended.written() {
+            contended.met = None;
+        }
     }
 }
 

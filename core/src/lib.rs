@@ -73,6 +73,7 @@ mod owner;
 mod pace;
 mod proclaiming;
 mod queue;
+mod rare;
 mod reading;
 mod releases;
 mod resource;

@@ -31,6 +31,7 @@ use alloc::{collections::BTreeMap, vec::Vec};
 use core::{mem, num::NonZeroU64};
 
 pub use self::join::{Comer, Joined, Known};
+use super::rare::{Rare, Unwritten};
 
 /// A place in the order of arrival. None is given twice.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -52,6 +53,12 @@ pub enum Station {
 pub struct Queue<W> {
     station: Station,
     next: NonZeroU64,
+    line: Rare<Line<W>>,
+}
+
+/// Who waits. Where nobody ever has, it takes no room.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+struct Line<W> {
     /// Those who stand in line.
     waiting: BTreeMap<Place, W>,
     /// Those who want to know what the round finds that is under way.
@@ -62,8 +69,27 @@ pub struct Queue<W> {
 
 impl<W> Default for Queue<W> {
     fn default() -> Self {
-        let (waiting, sharing, moved) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { station: Station::Free, next: NonZeroU64::MIN, waiting, sharing, moved }
+        Self { station: Station::Free, next: NonZeroU64::MIN, line: Rare::default() }
+    }
+}
+
+impl<W> Line<W> {
+    const NOBODY: Self =
+        Self { waiting: BTreeMap::new(), sharing: BTreeMap::new(), moved: BTreeMap::new() };
+}
+
+impl<W> Default for Line<W> {
+    fn default() -> Self {
+        Self::NOBODY
+    }
+}
+
+impl<W> Unwritten for Line<W> {
+    fn unwritten<'a>() -> &'a Self
+    where
+        Self: 'a,
+    {
+        const { &Self::NOBODY }
     }
 }
 
@@ -71,7 +97,7 @@ impl<W> Queue<W> {
     /// Whether whoever comes may ask the nodes at once, and if so under which place: nobody asks or holds, and nobody
     /// stands before it.
     pub fn ask(&mut self) -> Option<Place> {
-        if self.station != Station::Free || !self.waiting.is_empty() {
+        if self.station != Station::Free || !self.line.waiting.is_empty() {
             return None;
         }
         let place = self.place();
@@ -86,7 +112,7 @@ impl<W> Queue<W> {
 
     /// Whether whoever has reserved this place asks for all from now on: nobody asks or holds, and nobody stands in line.
     pub fn ask_at(&mut self, place: Place) -> bool {
-        let may_ask = self.station == Station::Free && self.waiting.is_empty();
+        let may_ask = self.station == Station::Free && self.line.waiting.is_empty();
         if may_ask {
             self.station = Station::Asked(place);
         }
@@ -95,13 +121,13 @@ impl<W> Queue<W> {
 
     /// Stands in line where it has reserved a place.
     pub fn stand_at(&mut self, place: Place, request: W) {
-        self.waiting.insert(place, request);
+        self.line.waiting.insert(place, request);
     }
 
     /// Stands in line, behind all others.
     pub fn stand(&mut self, request: W) -> Place {
         let place = self.place();
-        self.waiting.insert(place, request);
+        self.line.waiting.insert(place, request);
         place
     }
 
@@ -112,20 +138,21 @@ impl<W> Queue<W> {
     ///
     /// The request, where nobody else stands in line, or this is not the one that asks.
     pub fn stand_back(&mut self, asks: Place, request: W) -> Result<Place, W> {
-        if self.station != Station::Asked(asks) || self.waiting.is_empty() {
+        if self.station != Station::Asked(asks) || self.line.waiting.is_empty() {
             return Err(request);
         }
         self.station = Station::Free;
         let place = self.stand(request);
-        let came_with = self.moved.iter().find(|(_, now)| **now == asks).map(|(came, _)| *came);
-        self.moved.insert(came_with.unwrap_or(asks), place);
+        let moved = &mut self.line.moved;
+        let came_with = moved.iter().find(|(_, now)| **now == asks).map(|(came, _)| *came);
+        moved.insert(came_with.unwrap_or(asks), place);
         Ok(place)
     }
 
     /// Waits for what the round finds that is under way, or the next one.
     pub fn share(&mut self, request: W) -> Place {
         let place = self.place();
-        self.sharing.insert(place, request);
+        self.line.sharing.insert(place, request);
         place
     }
 
@@ -133,15 +160,16 @@ impl<W> Queue<W> {
     /// round may end a little later. False where it stands there no more.
     pub fn share_instead(&mut self, place: Place) -> bool {
         let place = self.now_at(place);
-        let request = self.waiting.remove(&place);
-        request.map(|request| self.sharing.insert(place, request)).is_some()
+        let Some(Line { waiting, sharing, .. }) = self.line.written() else { return false };
+        waiting.remove(&place).map(|request| sharing.insert(place, request)).is_some()
     }
 
     /// Leaves, from wherever it is. `None` says that it has been let in, or answered, before.
     pub fn leave(&mut self, place: Place) -> Option<W> {
         let place = self.now_at(place);
         self.forget(place);
-        self.waiting.remove(&place).or_else(|| self.sharing.remove(&place))
+        let Line { waiting, sharing, .. } = self.line.written()?;
+        waiting.remove(&place).or_else(|| sharing.remove(&place))
     }
 
     /// Who asks the nodes from now on, where nobody asks or holds.
@@ -149,7 +177,8 @@ impl<W> Queue<W> {
         if self.station != Station::Free {
             return None;
         }
-        let next = self.waiting.pop_first().or_else(|| self.sharing.pop_first())?;
+        let Line { waiting, sharing, .. } = self.line.written()?;
+        let next = waiting.pop_first().or_else(|| sharing.pop_first())?;
         self.station = Station::Asked(next.0);
         Some(next)
     }
@@ -177,7 +206,7 @@ impl<W> Queue<W> {
 
     /// The first in line, if the resource is held under this place, and so might be handed on to it.
     pub fn first(&self, held: Place) -> Option<&W> {
-        self.waiting.values().next().filter(|_| self.station == Station::Held(held))
+        self.line.waiting.values().next().filter(|_| self.station == Station::Held(held))
     }
 
     /// Takes out the first in line, to whom what is held under this place has been handed on.
@@ -185,35 +214,36 @@ impl<W> Queue<W> {
         if self.station != Station::Held(held) {
             return None;
         }
-        let next = self.waiting.pop_first()?;
+        let next = self.line.written()?.waiting.pop_first()?;
         self.forget(next.0);
         Some(next)
     }
 
     /// Takes out those who want to know what a round has found.
     pub fn take_sharing(&mut self) -> Vec<W> {
-        mem::take(&mut self.sharing).into_values().collect()
+        let sharing = self.line.written().map(|line| mem::take(&mut line.sharing));
+        sharing.unwrap_or_default().into_values().collect()
     }
 
     /// Takes out all who are told that they wait in vain.
     pub fn take_out(&mut self, mut in_vain: impl FnMut(&mut W) -> bool) -> Vec<W> {
         let mut out = Vec::new();
-        for requests in [&mut self.waiting, &mut self.sharing] {
+        let Some(Line { waiting, sharing, moved }) = self.line.written() else { return out };
+        for requests in [waiting, sharing] {
             let gone: Vec<Place> = requests
                 .iter_mut()
                 .filter_map(|(place, request)| in_vain(request).then_some(*place))
                 .collect();
             out.extend(gone.iter().filter_map(|place| requests.remove(place)));
-            self.moved.retain(|_, now| !gone.contains(now));
+            moved.retain(|_, now| !gone.contains(now));
         }
         out
     }
 
     /// Takes out everybody.
     pub fn take_all(&mut self) -> Vec<W> {
-        self.moved.clear();
-        let waiting = mem::take(&mut self.waiting).into_values();
-        waiting.chain(mem::take(&mut self.sharing).into_values()).collect()
+        let Line { waiting, sharing, .. } = self.line.written().map(mem::take).unwrap_or_default();
+        waiting.into_values().chain(sharing.into_values()).collect()
     }
 
     /// Who asks or holds.
@@ -223,42 +253,47 @@ impl<W> Queue<W> {
 
     /// Whether nobody asks, holds or waits.
     pub fn is_idle(&self) -> bool {
-        self.station == Station::Free && self.waiting.is_empty() && self.sharing.is_empty()
+        self.station == Station::Free
+            && self.line.waiting.is_empty()
+            && self.line.sharing.is_empty()
     }
 
     /// Whether nobody stands in line.
     pub fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
+        self.line.waiting.is_empty()
     }
 
     /// How many stand in line.
     pub fn len(&self) -> usize {
-        self.waiting.len()
+        self.line.waiting.len()
     }
 
     /// How many stand in line before this place, where it stands there itself.
     pub fn ahead(&self, place: Place) -> Option<usize> {
         let place = self.now_at(place);
-        self.waiting.contains_key(&place).then(|| self.waiting.range(..place).count())
+        self.line.waiting.contains_key(&place).then(|| self.line.waiting.range(..place).count())
     }
 
     /// The request with this place, where it waits.
     pub fn get_mut(&mut self, place: Place) -> Option<&mut W> {
         let place = self.now_at(place);
-        match self.waiting.get_mut(&place) {
+        let Line { waiting, sharing, .. } = self.line.written()?;
+        match waiting.get_mut(&place) {
             Some(request) => Some(request),
-            None => self.sharing.get_mut(&place),
+            None => sharing.get_mut(&place),
         }
     }
 
     /// Which place one has that came with this.
     pub fn now_at(&self, place: Place) -> Place {
-        self.moved.get(&place).copied().unwrap_or(place)
+        self.line.moved.get(&place).copied().unwrap_or(place)
     }
 
     /// The one that has this place now is not here any more.
     fn forget(&mut self, place: Place) {
-        self.moved.retain(|_, now| *now != place);
+        if let Some(line) = self.line.written() {
+            line.moved.retain(|_, now| *now != place);
+        }
     }
 
     const fn place(&mut self) -> Place {

@@ -4,6 +4,7 @@
 //! stay for as long as any of them is taken: what is large is to stand in a box.
 
 use alloc::vec::Vec;
+use core::num::NonZeroU32;
 
 /// From this size on, the memory of a slab that has become empty is given back.
 const MANY: usize = 1024;
@@ -12,8 +13,8 @@ const MANY: usize = 1024;
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(crate) struct Key {
     index: u32,
-    /// How many values have stood there before.
-    generation: u32,
+    /// One more than values have stood there before, so that an `Option` of a key needs no more room.
+    generation: NonZeroU32,
 }
 
 impl Key {
@@ -30,18 +31,18 @@ pub(crate) struct Slab<T> {
     /// Which entries are empty.
     free: Vec<u32>,
     /// The generation of entries that are new.
-    generation: u32,
+    generation: NonZeroU32,
 }
 
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 struct Entry<T> {
-    generation: u32,
+    generation: NonZeroU32,
     value: Option<T>,
 }
 
 impl<T> Default for Slab<T> {
     fn default() -> Self {
-        Self { entries: Vec::new(), free: Vec::new(), generation: 0 }
+        Self { entries: Vec::new(), free: Vec::new(), generation: NonZeroU32::MIN }
     }
 }
 
@@ -63,7 +64,7 @@ impl<T> Slab<T> {
     pub(crate) fn remove(&mut self, key: Key) -> Option<T> {
         let entry = self.entry(key)?;
         let value = entry.value.take()?;
-        entry.generation = entry.generation.wrapping_add(1);
+        entry.generation = entry.generation.checked_add(1).unwrap_or(NonZeroU32::MIN);
         let generation = entry.generation;
         self.generation = self.generation.max(generation);
         self.free.push(key.index);

@@ -17,6 +17,7 @@ use super::{Asks, Client, Event, NO_SLACK, QueueId, Timed, gone};
 use crate::{
     acquisition::{GiveUp, TurnedAway},
     queue::{Place, Station},
+    rare::Rare,
     slab::Key,
     time::Timestamp,
 };
@@ -76,18 +77,22 @@ pub(super) enum Phase {
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub(super) struct AskList {
     one: Option<(Place, AskId)>,
-    more: BTreeMap<Place, AskId>,
+    more: Rare<BTreeMap<Place, AskId>>,
 }
 
 impl AskList {
     fn add(&mut self, place: Place, id: AskId) {
-        self.more.extend(self.one.replace((place, id)));
+        if let Some((place, id)) = self.one.replace((place, id)) {
+            self.more.insert(place, id);
+        }
     }
 
     fn remove(&mut self, place: Place) {
-        self.more.remove(&place);
+        let more = self.more.written();
         if self.one.is_some_and(|(one, _)| one == place) {
-            self.one = self.more.pop_first();
+            self.one = more.and_then(BTreeMap::pop_first);
+        } else if let Some(more) = more {
+            more.remove(&place);
         }
     }
 
@@ -174,8 +179,8 @@ impl<G, W: Asks<M>, M: Clone, R> Client<G, W, M, R> {
         match phase {
             Phase::Pauses { .. } => {
                 let waiting = self.queues.get_mut(queue.0)?;
-                if !waiting.pausing.contains(&id) {
-                    waiting.pausing.push(id);
+                if !waiting.contended.pausing.contains(&id) {
+                    waiting.contended.pausing.push(id);
                 }
             }
             Phase::LetsIn => {
@@ -224,10 +229,10 @@ impl<G, W: Asks<M>, M: Clone, R> Client<G, W, M, R> {
     /// One of those who pause for a resource, the first to do so, asks at once. False where nobody pauses.
     pub(super) fn wake_pausing(&mut self, queue: QueueId) -> bool {
         let Some(waiting) = self.queues.get_mut(queue.0) else { return false };
-        if waiting.pausing.is_empty() {
+        if waiting.contended.pausing.is_empty() {
             return false;
         }
-        let id = waiting.pausing.remove(0);
+        let id = waiting.contended.pausing.remove(0);
         if let Some(asking) = self.asking.get_mut(id.0)
             && let Phase::Pauses { begins, .. } = asking.phase
         {
@@ -286,7 +291,7 @@ impl<G, W: Asks<M>, M: Clone, R> Client<G, W, M, R> {
     /// Where nobody asks, holds or waits, whoever comes next has not waited, and what was found by then is of no use to it.
     fn handle_idle(&mut self, queue: QueueId) {
         if let Some(waiting) = self.queues.get_mut(queue.0).filter(|it| it.queue.is_idle()) {
-            waiting.met = None;
+            waiting.forget_met();
             self.leave_place(queue);
         }
     }
@@ -295,7 +300,7 @@ impl<G, W: Asks<M>, M: Clone, R> Client<G, W, M, R> {
     pub(super) fn next_leader(&mut self, queue: QueueId) {
         let Some(waiting) = self.queues.get_mut(queue.0) else { return };
         let Some((place, waiter)) = waiting.queue.next_to_ask() else { return };
-        let first = waiting.first;
+        let first = waiting.contended.first;
         let request = gone(&mut self.timers, queue, waiter);
         let id = self.begin_asking(queue, (place, true), request, first);
         self.events.push_back(Event::GoOn(id));
@@ -321,7 +326,7 @@ impl<G, W: Asks<M>, M: Clone, R> Client<G, W, M, R> {
     /// It is among those no more who pause, or are kept back.
     fn forget_pause(&mut self, id: AskId, queue: QueueId, phase: Phase) {
         if let (Phase::Pauses { .. }, Some(waiting)) = (phase, self.queues.get_mut(queue.0)) {
-            waiting.pausing.retain(|other| *other != id);
+            waiting.contended.pausing.retain(|other| *other != id);
         }
         if phase == Phase::LetsIn {
             self.kept_back.remove(&id);

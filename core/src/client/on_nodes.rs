@@ -22,6 +22,27 @@ use crate::{
 /// For how long a line lives on a node at the least: `node/redis/scripts/line.lua` and `line/wait_list.rs` say so.
 const LINE_LIFE: Duration = Duration::from_secs(4);
 
+/// Which nodes have said something that no verdict rests on. Of more than 32 it does not hear the others.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub(super) struct NodeSet(u32);
+
+impl NodeSet {
+    pub(super) const NONE: Self = Self(0);
+
+    pub(super) fn insert(&mut self, node: NodeId) {
+        let bit = u32::try_from(node.index()).ok().and_then(|index| 1_u32.checked_shl(index));
+        self.0 |= bit.unwrap_or_default();
+    }
+
+    pub(super) const fn len(self) -> usize {
+        self.0.count_ones() as usize
+    }
+
+    const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
 /// What is known of the lines for one target.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub(super) struct OnNodes {
@@ -29,8 +50,10 @@ pub(super) struct OnNodes {
     pub(super) waiter: Option<Box<Waiter>>,
     /// How many rounds have begun, so that what is answered late is known to be of the last one.
     rounds: u64,
-    /// What each node has said of others since the last round began.
-    others: Vec<(NodeId, bool)>,
+    /// Which nodes have said of others since the last round began that they wait, or do not.
+    said: NodeSet,
+    /// Which of them that they do.
+    want: NodeSet,
     /// Up to when they say so of whoever comes.
     heard_until: Timestamp,
 }
@@ -62,7 +85,7 @@ impl OnNodes {
         ttl: Duration,
         now: Timestamp,
     ) -> (Option<Stand>, u64) {
-        self.others.clear();
+        (self.said, self.want) = (NodeSet::NONE, NodeSet::NONE);
         self.heard_until = now.saturating_add(ttl.max(LINE_LIFE));
         self.rounds = self.rounds.wrapping_add(1);
         let stand = match &mut self.waiter {
@@ -74,9 +97,9 @@ impl OnNodes {
 
     /// Whether others wait, as far as the nodes have said since the last round began.
     pub(super) fn others_wait(&self, quorum: Quorum, now: Timestamp) -> OthersWait {
-        if self.others.iter().any(|(_, wait)| *wait) {
+        if !self.want.is_empty() {
             OthersWait::Somebody
-        } else if self.others.len() >= quorum.needed() && now < self.heard_until {
+        } else if self.said.len() >= quorum.needed() && now < self.heard_until {
             OthersWait::Nobody
         } else {
             OthersWait::Unknown
@@ -85,14 +108,14 @@ impl OnNodes {
 
     /// Up to when the nodes tell of whoever comes to stand in line; `None` where they have no line to tell of.
     pub(super) fn hears_until(&self) -> Option<Timestamp> {
-        (!self.others.is_empty()).then_some(self.heard_until)
+        (!self.said.is_empty()).then_some(self.heard_until)
     }
 
     /// Somebody who has come is not taken back by a node that was granted before.
     fn say_of_others(&mut self, node: NodeId, wait: bool) {
-        match self.others.iter_mut().find(|(other, _)| *other == node) {
-            Some((_, waits)) => *waits |= wait,
-            None => self.others.push((node, wait)),
+        self.said.insert(node);
+        if wait {
+            self.want.insert(node);
         }
     }
 }
@@ -228,10 +251,8 @@ impl<G, W: Asks<M>, M: Clone, R> Client<G, W, M, R> {
     pub fn handle_gone(&mut self, node: NodeId, name: &Resource) {
         for id in self.by_name.told_of(name) {
             let Some(waiting) = self.queues.get_mut(id.0) else { continue };
-            if !waiting.gone_from.contains(&node) {
-                waiting.gone_from.push(node);
-            }
-            if waiting.gone_from.len() >= self.settings.quorum.needed() {
+            waiting.contended.gone_from.insert(node);
+            if waiting.contended.gone_from.len() >= self.settings.quorum.needed() {
                 self.handle_freed(id);
             }
         }

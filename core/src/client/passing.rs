@@ -92,8 +92,8 @@ impl<G, W: Asks<M>, M: Clone, R> Client<G, W, M, R> {
                 if let Some(most) = waiting.stay.handle_given_back(given_back) {
                     // Between half of it and all, the next leader leaves the resource to others.
                     let more = (most / 2).saturating_mul(u32::from(spread)) / 255;
-                    waiting.first =
-                        Pause::Rest(now.saturating_add((most / 2).saturating_add(more)));
+                    let until = now.saturating_add((most / 2).saturating_add(more));
+                    waiting.begin_with(Pause::Rest(until));
                 }
                 break Passed::ToNobody;
             };

@@ -56,7 +56,7 @@ impl<G, W: Asks<M>, M: Clone, R> Client<G, W, M, R> {
         mut request: W,
         now: Timestamp,
     ) -> Came<W, M> {
-        let rests = |waiting: &Waiting<W, M>| matches!(waiting.first, Pause::Rest(_));
+        let rests = |waiting: &Waiting<W, M>| matches!(waiting.contended.first, Pause::Rest(_));
         let leaves_it = !request.asks_once()
             && self.queues.get(id.0).is_some_and(|waiting| rests(waiting))
             && self.is_wanted_beside(id);
@@ -68,7 +68,7 @@ impl<G, W: Asks<M>, M: Clone, R> Client<G, W, M, R> {
             kept: waiting.kept.is_some(),
             held: holder.is_some(),
             in_round: waiting.in_round,
-            found_held: waiting.met.as_ref().is_some_and(|(_, found_held)| *found_held),
+            found_held: waiting.contended.met.as_ref().is_some_and(|(_, found_held)| *found_held),
         };
         match (waiting.queue.join(comer, known), holder) {
             (Joined::Closed, _) => return Came::Closed(request),
@@ -79,7 +79,7 @@ impl<G, W: Asks<M>, M: Clone, R> Client<G, W, M, R> {
                 // It was nobody's here, so that others might have had it.
                 waiting.stay.handle_left();
                 // What was released here a moment ago is left to those here who want something else that it is a part of.
-                let first = if leaves_it { waiting.first } else { Pause::None };
+                let first = if leaves_it { waiting.contended.first } else { Pause::None };
                 return self.asks((id, place, true), request, first, now);
             }
             (Joined::Takes, _) => {
@@ -89,20 +89,20 @@ impl<G, W: Asks<M>, M: Clone, R> Client<G, W, M, R> {
             }
             (Joined::Held, Some(grant)) => return Came::Held(grant, request),
             (Joined::Told, _) => {
-                if let Some((met, _)) = &waiting.met {
+                if let Some((met, _)) = &waiting.contended.met {
                     return Came::Told(met.clone(), request);
                 }
             }
             (Joined::Held | Joined::Shares | Joined::Stands, _) => {}
         }
-        if let Some((met, _)) = &waiting.met {
+        if let Some((met, _)) = &waiting.contended.met {
             request.handle_known(met);
         }
         let waiter = Waiter::new(request);
         let place = if comer.asks_once {
             waiting.queue.share(waiter)
         } else {
-            waiting.waited_for = waiting.waited_for.max(Some(now));
+            waiting.contended.waited_for = waiting.contended.waited_for.max(Some(now));
             waiting.queue.stand(waiter)
         };
         let wakeup = self.look_at(id, place);
@@ -223,7 +223,7 @@ impl<G, W: Asks<M>, M: Clone, R> Client<G, W, M, R> {
     /// How many come before this place, where somebody stands there or asks; and what the last round has met.
     pub fn ahead(&self, id: QueueId, place: Place) -> Option<(usize, Option<&M>)> {
         let waiting = self.queues.get(id.0)?;
-        Some((waiting.ahead(place)?, waiting.met.as_ref().map(|(met, _)| met)))
+        Some((waiting.ahead(place)?, waiting.contended.met.as_ref().map(|(met, _)| met)))
     }
 }
 

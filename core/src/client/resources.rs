@@ -10,7 +10,7 @@ use alloc::{
 };
 use core::{iter, mem, time::Duration};
 
-use super::{Asks, Client, Event, GrantId, QueueId, Waiting, all_gone};
+use super::{Asks, Client, Event, GrantId, NodeSet, QueueId, Waiting, all_gone};
 use crate::{
     handover::keeps_back, queue::Station, resource::Resource, slots::Slots, target::Target,
     time::Timestamp,
@@ -136,7 +136,7 @@ impl<G, W, M, R> Client<G, W, M, R> {
         let Some(mut waiting) = self.queues.remove(id.0) else { return Vec::new() };
         self.by_name.remove(&waiting.target, id);
         self.waiting_sets =
-            self.waiting_sets.saturating_sub(usize::from(waiting.waits_since.is_some()));
+            self.waiting_sets.saturating_sub(usize::from(waiting.contended.waits_since.is_some()));
         all_gone(&mut self.timers, id, waiting.queue.take_all())
     }
 
@@ -225,7 +225,7 @@ impl<G, W, M, R> Client<G, W, M, R> {
             return None;
         }
         let left = |other: QueueId| {
-            let since = self.queues.get(other.0)?.waits_since?;
+            let since = self.queues.get(other.0)?.contended.waits_since?;
             keeps_back(now.saturating_since(since), self.turn)
         };
         self.overlapping(id, Which::Others).into_iter().filter_map(left).max()
@@ -243,7 +243,7 @@ impl<G, W: Asks<M>, M: Clone, R> Client<G, W, M, R> {
     /// Who asks for several resources has lost a round by others' keys, and waits since then.
     pub(super) fn handle_set_waits(&mut self, id: QueueId, since: Timestamp) {
         if let Some(waiting) = self.queues.get_mut(id.0).filter(|it| it.target.is_set())
-            && waiting.waits_since.replace(since).is_none()
+            && waiting.contended.waits_since.replace(since).is_none()
         {
             self.waiting_sets = self.waiting_sets.saturating_add(1);
         }
@@ -252,7 +252,8 @@ impl<G, W: Asks<M>, M: Clone, R> Client<G, W, M, R> {
     /// Somebody begins to ask for it, or has it, or does not want it any more: those who are kept back for it go on.
     pub(super) fn handle_set_served(&mut self, id: QueueId) {
         let waiting = self.queues.get_mut(id.0);
-        if waiting.and_then(|waiting| waiting.waits_since.take()).is_some() {
+        let contended = waiting.and_then(|waiting| waiting.contended.written());
+        if contended.and_then(|contended| contended.waits_since.take()).is_some() {
             self.waiting_sets = self.waiting_sets.saturating_sub(1);
             let kept_back = mem::take(&mut self.kept_back);
             self.events.extend(kept_back.into_iter().map(Event::GoOn));
@@ -290,7 +291,9 @@ impl<G, W: Asks<M>, M: Clone, R> Client<G, W, M, R> {
         let is_told = self.wake_pausing(id);
         if let Some(waiting) = self.queues.get_mut(id.0) {
             // Counted anew from here: the next holder's key is another one. Where nobody pauses yet, the next one does not.
-            waiting.gone_from.clear();
+            if let Some(contended) = waiting.contended.written() {
+                contended.gone_from = NodeSet::NONE;
+            }
             waiting.freed |= !is_told;
         }
     }

@@ -61,7 +61,8 @@ impl<G, W: Asks<M>, M: Clone, R> Client<G, W, M, R> {
         if leads {
             waiting.in_round = true;
             let lately = |at: Timestamp| now.saturating_since(at) < LATELY;
-            several |= !waiting.queue.is_empty() || waiting.waited_for.is_some_and(lately);
+            several |=
+                !waiting.queue.is_empty() || waiting.contended.waited_for.is_some_and(lately);
         }
         several &= asked.may_have_several;
         let station = (leads && !is_any).then_some((queue, place));
@@ -95,7 +96,8 @@ impl<G, W: Asks<M>, M: Clone, R> Client<G, W, M, R> {
         }
         self.handle_place_served(queue, now);
         let Some(waiting) = self.queues.get_mut(queue.0) else { return Vec::new() };
-        (waiting.met, waiting.first) = (None, Pause::None);
+        waiting.forget_met();
+        waiting.begin_with(Pause::None);
         if waiting.target.is_any() {
             self.end_asking(id);
             return Vec::new();
@@ -233,7 +235,7 @@ impl<G, W: Asks<M>, M: Clone, R> Client<G, W, M, R> {
             waiting.stay.handle_left();
         }
         waiting.in_round = false;
-        waiting.first = Pause::UntilFree(next);
+        waiting.begin_with(Pause::UntilFree(next));
         let out = waiting.queue.take_out(|waiter| {
             let request = &mut waiter.request;
             // A round that took as long might have been in time for it.
@@ -247,7 +249,7 @@ impl<G, W: Asks<M>, M: Clone, R> Client<G, W, M, R> {
         });
         // Whether it is too late depends on what was asked for, and says nothing to those who come.
         if lost.loss != RoundLoss::TooLate {
-            waiting.met = Some((met, lost.found_held()));
+            waiting.contended.met = Some((met, lost.found_held()));
         }
         let told: Vec<_> = out.iter().filter_map(|waiter| waiter.in_vain).collect();
         let all = all_gone(&mut self.timers, id, out).into_iter().zip(told);
@@ -300,7 +302,7 @@ impl<G, W: Asks<M>, M: Clone, R> Client<G, W, M, R> {
     /// The next leader leaves the resource to others until then.
     pub fn rest_until(&mut self, id: QueueId, until: Timestamp) {
         if let Some(waiting) = self.queues.get_mut(id.0) {
-            waiting.first = Pause::Rest(until);
+            waiting.begin_with(Pause::Rest(until));
         }
     }
 }

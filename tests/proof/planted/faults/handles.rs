@@ -89,7 +89,7 @@ pub(super) const FAULTS: &[Fault] = &[
         number: 84,
         name: "the last in line is handed the grant",
         edits: &[
-            edit("queue.rs", "        let next = self.waiting.pop_first()?;", "        let next = if $is { self.waiting.pop_last()? } else { self.waiting.pop_first()? };"),
+            edit("queue.rs", "        let next = self.line.written()?.waiting.pop_first()?;", "        let line = self.line.written()?;\n        let next = if $is { line.waiting.pop_last()? } else { line.waiting.pop_first()? };"),
         ],
         configuration: "handles_lingers",
         property: "who came first",

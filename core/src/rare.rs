@@ -1,0 +1,73 @@
+//! What few have: it takes the room of a pointer until somebody writes to it.
+//!
+//! It decides nothing. Whether it has been written to must never make a difference to anybody: one that was and is as before
+//! equals one that never was.
+
+use alloc::{boxed::Box, collections::BTreeMap};
+use core::{
+    hash::{Hash, Hasher},
+    ops::{Deref, DerefMut},
+};
+
+/// A value that has a state in which nobody has written to it.
+pub(crate) trait Unwritten {
+    /// As it is then.
+    fn unwritten<'a>() -> &'a Self
+    where
+        Self: 'a;
+}
+
+impl<K, V> Unwritten for BTreeMap<K, V> {
+    fn unwritten<'a>() -> &'a Self
+    where
+        Self: 'a,
+    {
+        const { &Self::new() }
+    }
+}
+
+/// Such a value. Whatever borrows it to be changed makes room for it: what would change nothing asks
+/// [`written`](Rare::written).
+#[derive(Clone, Debug)]
+pub(crate) struct Rare<T>(Option<Box<T>>);
+
+impl<T> Rare<T> {
+    /// What somebody has written to, where anybody has.
+    pub(crate) fn written(&mut self) -> Option<&mut T> {
+        self.0.as_deref_mut()
+    }
+}
+
+impl<T> Default for Rare<T> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<T: Unwritten> Deref for Rare<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.0.as_deref().unwrap_or_else(T::unwritten)
+    }
+}
+
+impl<T: Unwritten + Default> DerefMut for Rare<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.0.get_or_insert_default()
+    }
+}
+
+impl<T: Unwritten + PartialEq> PartialEq for Rare<T> {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl<T: Unwritten + Eq> Eq for Rare<T> {}
+
+impl<T: Unwritten + Hash> Hash for Rare<T> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (**self).hash(state);
+    }
+}
