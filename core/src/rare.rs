@@ -71,3 +71,41 @@ impl<T: Unwritten + Hash> Hash for Rare<T> {
         (**self).hash(state);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Map = Rare<BTreeMap<u8, u8>>;
+
+    struct Sum(u64);
+
+    impl Hasher for Sum {
+        fn write(&mut self, bytes: &[u8]) {
+            for byte in bytes {
+                self.0 = self.0.wrapping_mul(31).wrapping_add(u64::from(*byte) + 1);
+            }
+        }
+
+        fn finish(&self) -> u64 {
+            self.0
+        }
+    }
+
+    fn hashed(map: &Map) -> u64 {
+        let mut sum = Sum(0);
+        map.hash(&mut sum);
+        sum.finish()
+    }
+
+    #[test]
+    fn whether_it_was_written_to_makes_no_difference() {
+        let (never, mut written) = (Map::default(), Map::default());
+        assert!(written.written().is_none() && written.is_empty(), "a look makes no room");
+        written.insert(1, 1);
+        assert!(written != never && hashed(&written) != hashed(&never));
+        written.clear();
+        assert!(written.written().is_some(), "it keeps its room");
+        assert!(written == never && hashed(&written) == hashed(&never));
+    }
+}
