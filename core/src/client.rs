@@ -1,25 +1,24 @@
 //! Everything that one handle decides of what is asked for and held in its process.
 //!
-//! It composes the machines of a request ([`Acquisition`]), of a queue ([`Queue`]), of turns ([`Concurrency`]), of the place in the
+//! It composes the machines of a request ([`Acquisition`]), of a queue ([`Queue`](crate::queue::Queue)), of turns ([`Concurrency`]), of the place in the
 //! lines on the nodes ([`Waiter`](crate::Waiter)), of a grant ([`Leases`], [`Footprint`]) and of time ([`TimerQueue`]). Each input
 //! changes all that it concerns in one step. It sends nothing, wakes nobody, and reads no clock.
 //!
 //! # The driver
 //!
-//! A driver has one lock around this. Behind each call it drains [`poll_event`](Client::poll_event), without the lock, and does
-//! what each [`Event`] says. It calls [`handle_timeout`](Client::handle_timeout) at [`next_look`](Client::next_look). It runs the
-//! rounds, which are [`Round`](crate::Round)s: it has a request from [`Event::Begin`] until it calls
-//! [`handle_won`](Client::handle_won) or [`handle_lost`](Client::handle_lost). What a grant, a request, the outcome of a round and
-//! a release are beside what decides on them, the driver says (`G`, `W`, `M`, `R`). Each of them comes back out: none is dropped
-//! in here, as that may be code of a user.
+//! A driver has one lock around this, and one task. Behind each call it drains [`poll_event`](Client::poll_event), without the
+//! lock, and does what each [`Event`] says. Its task calls the nodes: it makes the calls that
+//! [`poll_transmit`](Client::poll_transmit) yields, in that order, and tells by [`handle_answers`](Client::handle_answers) what each
+//! has come to. It calls [`handle_timeout`](Client::handle_timeout) at [`next_look`](Client::next_look). What a grant, a request, a
+//! release and an error of a node are beside what decides on them, the driver says (`G`, `W`, `R`, `E`). Each of them comes back
+//! out: none is dropped in here, as that may be code of a user.
 //!
 //! ```text
-//!  request --> join --+--> Begin: a round ---> handle_won --+--> begin --> schedule --> handle_timeout --> renewals, losses
-//!                     |      ^       |                      |                 ^
-//!                     |  go_on       +-------> handle_lost  |                 | handle_extension
-//!                     +--> stands, shares --> leave, late   |                 |
-//!                     +--> takes what is kept --> resume <--+-- hand_on: the next in line has it, or it is kept
-//!                                                           +-- end: it is to be released, or is left to expire
+//!  request --> join --> begin_round --> poll_transmit --> handle_answers --+--> Won: a grant --> handle_timeout --> renewals, losses
+//!                |          ^                                              |      |
+//!                |       go_on <-------------------------------------------+ lost |
+//!                +--> takes what is kept --> resume <-------------------------+---+-- hand_on: the next in line has it, or it is kept
+//!                +--> leave                                                       +-- give_back: it is released, up to Released
 //! ```
 //!
 //! # Invariants
@@ -35,52 +34,76 @@
 //!
 //! They are tested, each by name, in `tests/proof/protocol/client`; and the model runs this whole, in `handles` and `tenures`.
 
+mod again;
 mod asking;
+mod attempts;
+mod calls;
+mod ending;
 mod events;
+mod found;
 mod grants;
+mod leaving;
 mod on_nodes;
 mod passing;
 mod queues;
+mod releasing;
+mod renewals;
 mod resources;
 mod rounds;
 mod turns;
+mod undo;
+mod undone;
+mod waiting;
 
 use alloc::{
     boxed::Box,
-    collections::{BTreeSet, VecDeque},
-    vec::Vec,
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
 };
-use core::time::Duration;
+use core::{iter, time::Duration};
 
+use self::{
+    again::Again,
+    asking::{AskList, Asking},
+    attempts::{Attempt, AttemptId},
+    calls::Outgoing,
+    ending::Ended,
+    on_nodes::{NodeSet, OnNodes},
+    releasing::Releasing,
+    renewals::{Renewal, Restore, RestoreId},
+    resources::ByName,
+    waiting::{Waiter, Waiting, all_gone, gone, looked_at},
+};
 pub use self::{
     asking::{AskId, Pause},
+    calls::{Answer, CallId, Fails, Moment, Said, Sending, Told, Transmit},
+    ending::End,
     events::Event,
-    grants::{DueNow, End, Ended, NewGrant},
-    on_nodes::Found,
-    passing::{HandOn, Passed},
+    found::{Met, RoundAsked, RoundStart},
+    passing::Passed,
     queues::{Came, Late},
-    rounds::{RoundAsked, RoundBegun},
+    releasing::ReleaseId,
+    renewals::RenewalId,
     turns::Lane,
-};
-use self::{
-    asking::{AskList, Asking},
-    on_nodes::{NodeSet, OnNodes},
-    resources::ByName,
+    undone::Released,
 };
 use super::{
-    acquisition::{Acquisition, GiveUp},
+    NodeId,
+    acquisition::Acquisition,
     concurrency::Concurrency,
     footprint::Footprint,
-    handover::{Stay, turn},
+    handover::turn,
     leases::{Leases, NextLease},
     line::ClientId,
-    queue::{Place, Queue, Station},
-    rare::{Rare, Unwritten},
+    note::Note,
+    owner::Owner,
+    queue::Place,
     round::Quorum,
     slab::{Key, Slab},
     target::Target,
     time::{Nanos, Timestamp},
-    timers::TimerQueue,
+    timers::{TimerQueue, Wakeup},
+    validity::Drift,
     waiter::Patience,
 };
 
@@ -93,6 +116,12 @@ pub struct ClientSettings {
     pub client: ClientId,
     /// By when a node has answered, or never does.
     pub node_timeout: Duration,
+    /// How much clocks may be off by.
+    pub drift: Drift,
+    /// Whether the number of rounds under way follows how the nodes answer.
+    pub adapts: bool,
+    /// Whether every node counts ranges of tokens. Where one does not, each round asks for one token.
+    pub counts_ranges: bool,
 }
 
 /// A grant of this client.
@@ -101,14 +130,21 @@ pub struct GrantId(Key);
 
 /// Where the keys of one owner may stand.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub struct FootprintId(Key);
+struct FootprintId(Key);
+
+/// The same, for as long as anybody has to do with it.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+struct Traced {
+    footprint: Footprint,
+    users: u32,
+}
 
 /// The queue of a resource.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct QueueId(Key);
 
 /// What a queue asks of a request that stands there.
-pub trait Asks<M> {
+pub trait Asks<E> {
     /// What decides how long it waits.
     fn acquisition(&mut self) -> &mut Acquisition;
     /// Up to when it may wait for its turn.
@@ -118,11 +154,11 @@ pub trait Asks<M> {
     /// What it asks of a grant that is handed on to it.
     fn next(&self, steady: Timestamp) -> NextLease;
     /// It is told what a round before it came has met.
-    fn handle_known(&mut self, met: &M);
+    fn handle_known(&mut self, met: &Arc<Met<E>>);
     /// It is told what the round of its leader has met.
-    fn handle_met(&mut self, met: &M);
+    fn handle_met(&mut self, met: &Arc<Met<E>>);
     /// Whether a round that took as long as this one would have been in time for it, which it was not for its leader.
-    fn is_in_time(&self, met: &M) -> bool;
+    fn is_in_time(&self, met: &Arc<Met<E>>) -> bool;
     /// Whether it asks for one round, and does not wait.
     fn asks_once(&self) -> bool;
     /// Whether its caller has gone.
@@ -131,21 +167,36 @@ pub trait Asks<M> {
 
 /// Everything that is decided of them.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub struct Client<G, W, M, R> {
+pub struct Client<G, W, R, E> {
     settings: ClientSettings,
-    grants: Slab<Box<Grant<G>>>,
-    footprints: Slab<Footprint>,
-    queues: Slab<Box<Waiting<W, M>>>,
+    grants: Slab<Box<Grant<G, E>>>,
+    footprints: Slab<Traced>,
+    queues: Slab<Box<Waiting<W, E>>>,
     by_name: ByName,
     asking: Slab<Asking<W>>,
     /// Who may be in a round: acquires, and releases, neither of which waits behind the other.
     acquires: Concurrency<AskId>,
-    releases: Concurrency<R>,
+    releases: Concurrency<ReleaseId>,
+    /// What is under way.
+    attempts: Slab<Box<Attempt<E>>>,
+    releasing: Slab<Releasing<R, E>>,
+    renewals: Slab<Box<Renewal<E>>>,
+    restores: Slab<Restore>,
+    /// So many places in lines are being given up.
+    leaving: usize,
+    /// Releases that wait for their turn, by the queue of what they give back.
+    unsent: BTreeMap<QueueId, VecDeque<ReleaseId>>,
+    /// Those that a node has not confirmed, by node.
+    again: Box<[Again]>,
+    /// What is to be sent, in this order.
+    /// Whose rounds are to begin.
+    begins: VecDeque<AskId>,
+    outbox: VecDeque<Outgoing>,
     /// When a release is to be told that it has waited for too long.
     release_timer: Option<Timestamp>,
     timers: TimerQueue<Timed>,
     /// What is to be done.
-    events: VecDeque<Event<W, R>>,
+    events: VecDeque<Event<W, R, E>>,
     /// Whom this client has passed over in the lines on the nodes, for whatever resource.
     patience: Patience,
     /// How many want several resources, and wait; and those who are kept back for one of them.
@@ -163,15 +214,28 @@ pub struct Client<G, W, M, R> {
 
 /// A grant with all that is kept of it.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
-struct Grant<G> {
+struct Grant<G, E> {
     leases: Leases,
+    /// What stands on the nodes for it.
+    target: Target,
+    owner: Owner,
+    /// What it leaves beside its key.
+    note: Option<Note>,
     footprint: FootprintId,
+    /// In whose way it is, here.
+    queue: QueueId,
     /// Under which place of which queue it was won.
     station: Option<(QueueId, Place)>,
     /// When it is looked at, and how much before that it may be taken along.
     scheduled: Option<(Timestamp, Nanos)>,
     /// It counts as held.
     counts: bool,
+    /// What the nodes have said to the last extension, where that has failed.
+    doubt: Option<Box<[Said<E>]>>,
+    /// How many have to do with it: the driver, and what is under way for it.
+    users: u32,
+    /// The driver has not.
+    is_forgotten: bool,
     data: G,
 }
 
@@ -182,106 +246,11 @@ enum Timed {
     Waiter(QueueId, Place),
     Ask(AskId),
     Releases,
+    Again(NodeId),
+    Restore(RestoreId),
 }
 
-/// One queue, with what is known of its resource here.
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
-struct Waiting<W, M> {
-    target: Target,
-    /// How many have to do with it.
-    users: u32,
-    queue: Queue<Waiter<W>>,
-    /// Who asks the nodes, under which place: the leader, and those who ask for a permit beside it.
-    asks: AskList,
-    /// What is held here, or was last.
-    held: Option<GrantId>,
-    /// What is held here as nobody's.
-    kept: Option<GrantId>,
-    /// The leader is in a round.
-    in_round: bool,
-    /// The key is gone since the last pause: the next one does not begin.
-    freed: bool,
-    contended: Rare<Contended<M>>,
-    /// For how long it has not been left to others.
-    stay: Stay,
-    /// The place of this client in the lines on the nodes.
-    on_nodes: OnNodes,
-}
-
-/// What is known of a resource that several want. Where one alone ever has, it takes no room.
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
-struct Contended<M> {
-    /// Those who ask and pause, in the order in which they began to.
-    pausing: Vec<AskId>,
-    /// The nodes that have said that the key is gone, since that was a quorum last.
-    gone_from: NodeSet,
-    /// What the last round has met that was lost, until one is won; and whether it has found the resource held.
-    met: Option<(M, bool)>,
-    /// What the next leader does before its first round.
-    first: Pause,
-    /// When somebody stood in line here last.
-    waited_for: Option<Timestamp>,
-    /// Of several resources: since when the leader waits, once a round was lost.
-    waits_since: Option<Timestamp>,
-}
-
-/// One who waits in a queue, or for what a round finds.
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
-struct Waiter<W> {
-    request: W,
-    /// When it is looked at, and under which place.
-    timer: Option<(Timestamp, Place)>,
-    /// Its time is up, and it waits for what the round finds that is under way.
-    shares: bool,
-    /// What it is told, where it waits in vain.
-    in_vain: Option<GiveUp>,
-}
-
-impl<W, M> Waiting<W, M> {
-    fn new(target: Target) -> Self {
-        Self {
-            target,
-            users: 1,
-            queue: Queue::default(),
-            asks: AskList::default(),
-            held: None,
-            kept: None,
-            in_round: false,
-            freed: false,
-            contended: Rare::default(),
-            stay: Stay::default(),
-            on_nodes: OnNodes::default(),
-        }
-    }
-}
-
-impl<M> Contended<M> {
-    const NOT: Self = Self {
-        pausing: Vec::new(),
-        gone_from: NodeSet::NONE,
-        met: None,
-        first: Pause::None,
-        waited_for: None,
-        waits_since: None,
-    };
-}
-
-impl<M> Default for Contended<M> {
-    fn default() -> Self {
-        Self::NOT
-    }
-}
-
-impl<M> Unwritten for Contended<M> {
-    fn unwritten<'a>() -> &'a Self
-    where
-        Self: 'a,
-    {
-        const { &Self::NOT }
-    }
-}
-
-impl<G, W, M, R> Client<G, W, M, R> {
+impl<G, W, R, E> Client<G, W, R, E> {
     /// One that has nothing to do yet.
     pub fn new(settings: ClientSettings) -> Self {
         let ClientSettings { quorum, node_timeout, .. } = settings;
@@ -294,6 +263,15 @@ impl<G, W, M, R> Client<G, W, M, R> {
             asking: Slab::default(),
             acquires: Concurrency::new(quorum, node_timeout),
             releases: Concurrency::new(quorum, node_timeout),
+            attempts: Slab::default(),
+            releasing: Slab::default(),
+            renewals: Slab::default(),
+            restores: Slab::default(),
+            leaving: 0,
+            unsent: BTreeMap::new(),
+            again: iter::repeat_with(Again::default).take(quorum.nodes()).collect(),
+            begins: VecDeque::new(),
+            outbox: VecDeque::new(),
             release_timer: None,
             timers: TimerQueue::default(),
             events: VecDeque::new(),
@@ -307,9 +285,19 @@ impl<G, W, M, R> Client<G, W, M, R> {
         }
     }
 
-    /// When to look again; `None` when there is nothing left, and so nobody sees to the timers any more.
+    /// When to look again; `None` where there is nothing to look at, up to the next wake-up.
     pub fn next_look(&mut self, now: Timestamp) -> Option<Timestamp> {
         self.timers.next_look(now)
+    }
+
+    /// Whether that has not changed since, but for what a [`Wakeup`] tells.
+    pub fn rests(&self) -> bool {
+        self.timers.rests()
+    }
+
+    /// Somebody is to look what there is to do: says who has to be woken for that, or started.
+    pub fn look(&mut self) -> Wakeup {
+        self.timers.attend()
     }
 
     /// Whoever saw to the timers has ended with the work undone: the next entry starts somebody else.
@@ -323,53 +311,5 @@ impl<G, W, M, R> Client<G, W, M, R> {
     }
 }
 
-impl<W, M> Waiting<W, M> {
-    /// What the next leader does before its first round.
-    fn begin_with(&mut self, first: Pause) {
-        if self.contended.first != first {
-            self.contended.first = first;
-        }
-    }
-
-    /// What was met is of no use to whoever comes next.
-    fn forget_met(&mut self) {
-        if let Some(contended) = self.contended.written() {
-            contended.met = None;
-        }
-    }
-}
-
-impl<W> Waiter<W> {
-    const fn new(request: W) -> Self {
-        Self { request, timer: None, shares: false, in_vain: None }
-    }
-}
-
-/// When a request wants to be looked at.
-fn looked_at<W: Asks<M>, M>(request: &W) -> Option<Timestamp> {
-    [request.turn_deadline(), request.says_at()].into_iter().flatten().min()
-}
-
 /// A request in a queue is looked at in time, and is not taken along before.
 const NO_SLACK: Duration = Duration::ZERO;
-
-impl<W, M> Waiting<W, M> {
-    /// What is held here, where anything is.
-    fn holder(&self) -> Option<GrantId> {
-        self.held.filter(|_| matches!(self.queue.station(), Station::Held(_)))
-    }
-}
-
-/// The request that leaves a queue. It is among the timers no more.
-fn gone<W>(timers: &mut TimerQueue<Timed>, id: QueueId, waiter: Waiter<W>) -> W {
-    let Waiter { request, timer, .. } = waiter;
-    if let Some((at, place)) = timer {
-        timers.cancel(at, Timed::Waiter(id, place));
-    }
-    request
-}
-
-/// The same of several.
-fn all_gone<W>(timers: &mut TimerQueue<Timed>, id: QueueId, all: Vec<Waiter<W>>) -> Vec<W> {
-    all.into_iter().map(|waiter| gone(timers, id, waiter)).collect()
-}

@@ -131,6 +131,11 @@ impl Leases {
         validity::key_life(self.lifecycle.ttl(), self.lock_delay.get())
     }
 
+    /// For how long its keys stand beyond its ttl.
+    pub const fn lock_delay(&self) -> Duration {
+        self.lock_delay.get()
+    }
+
     /// Whether they have tokens.
     pub const fn is_fenced(&self) -> bool {
         self.cohort.is_fenced()

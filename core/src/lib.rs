@@ -96,8 +96,9 @@ pub use admission::{
     Join, Marker, NodeClock, Sight, Standing, Visit, VisitStep, VoteBlock,
 };
 pub use client::{
-    AskId, Asks, Came, Client, ClientSettings, DueNow, End, Ended, Event, FootprintId, Found,
-    GrantId, HandOn, Lane, Late, NewGrant, Passed, Pause, QueueId, RoundAsked, RoundBegun,
+    Answer, AskId, Asks, CallId, Came, Client, ClientSettings, End, Event, Fails, GrantId, Lane,
+    Late, Met, Moment, Passed, Pause, QueueId, ReleaseId, Released, RenewalId, RoundAsked,
+    RoundStart, Said, Sending, Told, Transmit,
 };
 pub use command::{Cause, Command, Denial, Failure, Granted, Mark, NodeId, Reply};
 pub use concurrency::{Concurrency, Load, Turn};

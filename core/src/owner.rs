@@ -46,6 +46,12 @@ impl Owner {
         (owner.to_hex() == text).then_some(owner)
     }
 
+    /// A byte by which those part who do the same at one time.
+    pub(crate) const fn random_byte(self) -> u8 {
+        let [.., last] = self.0;
+        last
+    }
+
     /// The value as it stands on the nodes: 32 lower-case hexadecimal digits.
     pub fn to_hex(self) -> [u8; 32] {
         const fn digit(half: u8) -> u8 {

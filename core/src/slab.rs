@@ -99,8 +99,7 @@ impl<T> Slab<T> {
         })
     }
 
-    #[cfg(test)]
-    fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.entries.len().saturating_sub(self.free.len())
     }
 

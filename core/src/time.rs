@@ -67,6 +67,9 @@ const fn nanos(time: Duration) -> u64 {
 pub struct Timestamp(Nanos);
 
 impl Timestamp {
+    /// Later than all others.
+    pub(crate) const NEVER: Self = Self(Nanos::new(Duration::MAX));
+
     /// The origin of the clock.
     pub const ORIGIN: Self = Self(Nanos::ZERO);
 

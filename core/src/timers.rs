@@ -82,6 +82,20 @@ impl<T: Copy + Ord> TimerQueue<T> {
         }
     }
 
+    /// There is something to do now.
+    pub fn attend(&mut self) -> Wakeup {
+        if !core::mem::replace(&mut self.attended, true) {
+            self.next_look = Timestamp::ORIGIN;
+            Wakeup::Start
+        } else if self.next_look == Timestamp::ORIGIN {
+            Wakeup::Silent
+        } else {
+            // One wake-up is enough, however much there is before somebody looks.
+            self.next_look = Timestamp::ORIGIN;
+            Wakeup::Wake
+        }
+    }
+
     /// Takes an entry out that is not wanted any more. That is no reason to wake anybody.
     pub fn cancel(&mut self, at: Timestamp, item: T) {
         self.by_time.remove(&(at, item));
@@ -118,14 +132,19 @@ impl<T: Copy + Ord> TimerQueue<T> {
         due
     }
 
-    /// When to look again; `None` when there is nothing left, and so nobody sees to the entries any more.
+    /// When to look again; `None` where there is nothing to look at, up to the next entry.
     pub fn next_look(&mut self, now: Timestamp) -> Option<Timestamp> {
         let first = self.by_time.first_key_value().map(|((at, _), _)| *at);
-        // Decided together with the look at the entries, so that the next one added starts a task again.
-        self.attended = first.is_some();
-        self.next_look = first?.min(now.saturating_add(LONGEST_SLEEP));
+        let next = first.map(|first| first.min(now.saturating_add(LONGEST_SLEEP)));
+        // Decided together with the look at the entries, so that the next one added wakes whoever sees to them.
+        self.next_look = next.unwrap_or(Timestamp::NEVER);
         self.rest = self.next_look.saturating_since(now);
-        Some(self.next_look)
+        next
+    }
+
+    /// Whether nothing has been added since the last look that would have come before the next one.
+    pub fn rests(&self) -> bool {
+        self.next_look != Timestamp::ORIGIN
     }
 
     /// Whoever saw to the entries has ended with the work undone: the next entry starts somebody else.

@@ -80,14 +80,14 @@ fn the_task_is_woken_for_what_is_due_sooner_than_its_whole_sleep_takes() {
 }
 
 #[test]
-fn a_task_with_nothing_left_goes_home_and_the_next_lease_starts_another() {
+fn a_task_with_nothing_left_is_woken_and_one_that_was_dropped_is_followed_by_another() {
     let mut queue = Numbered::default();
     assert!(queue.queue.is_empty());
     let (key, _) = queue.add(1_000, Duration::ZERO);
     assert!(!queue.queue.is_empty());
     queue.cancel(key);
     assert_eq!((queue.len(), queue.next_look(at(0))), (0, None));
-    assert_eq!(queue.add(1_000, Duration::ZERO).1, Wakeup::Start);
+    assert_eq!(queue.add(1_000, Duration::ZERO).1, Wakeup::Wake);
     queue.queue.abandon();
     assert_eq!(queue.add(2_000, Duration::ZERO).1, Wakeup::Start, "the task was dropped");
     assert_eq!(queue.len(), 2);

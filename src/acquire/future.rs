@@ -16,6 +16,7 @@ use crate::{
     engine::{AcquireSpec, Acquiring},
     error::AcquireError,
     lease::Lease,
+    protocol::RoundAsked,
     shield::Shield,
     telemetry::Caller,
 };
@@ -40,17 +41,19 @@ impl Acquire {
             AcquireError::LockDelayTooLong { target, lock_delay, ttl, max_ttl }
         })?;
         Ok(self.engine.acquire(AcquireSpec {
-            target,
-            ttl,
-            min_validity,
+            round: RoundAsked {
+                target,
+                ttl,
+                min_validity,
+                lock_delay,
+                renewal: self.renewal,
+                hold_at_least: self.hold_at_least,
+                linger: self.linger,
+                alone: self.alone,
+            },
             wait_policy: self.wait_policy,
             through_outages: self.through_outages,
-            renewal: self.renewal,
             caller: Caller::current(),
-            hold_at_least: self.hold_at_least,
-            linger: self.linger,
-            lock_delay: self.lock_delay,
-            alone: self.alone,
         }))
     }
 

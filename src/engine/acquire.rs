@@ -15,12 +15,12 @@ use std::{
 
 use tokio::sync::oneshot;
 
-pub(super) use self::request::{Met, Request};
+pub(crate) use self::request::AcquireSpec;
+pub(super) use self::request::{Log, Met, Request};
 use super::{
     Engine, HeldTenure,
     line::{Ahead, Standing},
     resources::ResourceSlot,
-    round::AcquireSpec,
 };
 use crate::{
     error::{AcquireError, ReadersError, SemaphoreError, TogetherError},
@@ -154,10 +154,10 @@ impl Engine {
         let settings = self.config.wait_settings(asked.through_outages);
         let now = self.now();
         let acquisition = Acquisition::new(settings, asked.wait_policy, now);
-        let resource = ResourceSlot::new(self, &asked.target);
+        let resource = ResourceSlot::new(self, &asked.round.target);
         // What is kept here as nobody's would be in its way, and the nodes tell nobody of one who comes from here.
         let kept = self.client.lock().take_kept_beside(resource.queue());
-        kept.into_iter().for_each(|kept| self.give_back_kept(kept));
+        kept.into_iter().for_each(|kept| self.give_back_kept(kept, false));
         let says_at = says_at(asked.wait_policy, now);
         let request = Request::new(asked, Arc::clone(&resource), acquisition, answer, says_at);
         acquiring.standing = self.join(&resource, Box::new(request), now);

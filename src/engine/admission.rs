@@ -11,7 +11,7 @@ use std::{
 use super::{Engine, NodeSlot};
 use crate::{
     node::{NodeError, NodeState, Refusal},
-    protocol::{Admission, Ballot, Mark, NodeId, Round, VoteBlock},
+    protocol::{Admission, Ballot, FencingToken, Mark, NodeId, Timestamp, VoteBlock},
 };
 
 impl Engine {
@@ -26,14 +26,33 @@ impl Engine {
         }
         let now = self.runtime.steady();
         let block = self.admission().may_vote(node, now);
-        block.map_err(|block| match block {
+        block.map_err(|block| self.blocked(node, block))
+    }
+
+    /// The same with the ballot under which it is asked: both of one standing.
+    pub(super) fn ask_vote(
+        &self,
+        node: NodeId,
+        steady: Timestamp,
+    ) -> (Option<Ballot>, Option<NodeError>) {
+        let (ballot, block) = {
+            let admission = self.admission();
+            let ballot = admission.ballot(node);
+            let block = if self.config.classic { Ok(()) } else { admission.may_vote(node, steady) };
+            (ballot, block)
+        };
+        (Some(ballot), block.err().map(|block| self.blocked(node, block)))
+    }
+
+    fn blocked(&self, node: NodeId, block: VoteBlock) -> NodeError {
+        match block {
             VoteBlock::MarkerUnreadable => self.trouble(node).unwrap_or(NodeError::NotAdmitted),
             VoteBlock::Quarantined { remaining } => NodeError::Quarantined { remaining },
             VoteBlock::HeldBack(_) => NodeError::Quarantined { remaining: Duration::ZERO },
             VoteBlock::NotLookedAt | VoteBlock::AnotherProcess | VoteBlock::ClockInQuestion => {
                 NodeError::NotAdmitted
             }
-        })
+        }
     }
 
     /// What a node's standing says beyond its connection.
@@ -67,14 +86,10 @@ impl Engine {
         (!self.config.classic).then(|| self.admission().hint(wall_us, count))
     }
 
-    /// Takes note of the counter that a round has won. Only one above its hint says anything new.
-    pub(super) fn counted(&self, round: &Round) {
-        if let Some(tokens) = round.tokens()
-            && round.spec().hint.is_some_and(|hint| hint < tokens.last().get())
-        {
-            let wall_us = self.runtime.wall_us();
-            self.admission().handle_counter(tokens.last().get(), wall_us);
-        }
+    /// Takes note of the counter that a round has won, which is above its hint.
+    pub(super) fn counted(&self, counter: FencingToken) {
+        let wall_us = self.runtime.wall_us();
+        self.admission().handle_counter(counter.get(), wall_us);
     }
 
     /// What is known of each node, for an acquire round that begins now.

@@ -8,12 +8,13 @@ use std::{
     sync::{Arc, MutexGuard, Weak},
 };
 
-use super::{Grant, Met, Request, Unsent, held::Outcomes};
+use tokio::sync::oneshot;
+
+use super::{Grant, Request, held::Outcomes, release::Releasing};
 use crate::{
-    error::Reports,
     lock::Lock,
-    node::Hurries,
-    protocol::{self, ClientSettings, Lane, Note, Owner, Timestamp},
+    node::{Hurries, NodeError},
+    protocol::{self, ClientSettings, ExtendOutcome, Lane, RenewalId, Timestamp},
     runtime::Process,
     telemetry::Caller,
 };
@@ -22,25 +23,23 @@ use crate::{
 const LOOKS: usize = 16;
 
 /// What is decided of the grants and requests of this process.
-pub(super) type Client = protocol::Client<Kept, Box<Request>, Arc<Met>, Arc<Unsent>>;
+pub(super) type Client = protocol::Client<Kept, Box<Request>, Releasing, NodeError>;
 
 /// What is kept with a grant.
+#[derive(Default)]
 pub(super) struct Kept {
     /// The grant as its leases know it.
     pub(super) grant: Weak<Grant>,
     /// While it is nobody's.
     pub(super) kept: Option<Arc<Grant>>,
-    pub(super) owner: Owner,
     /// In which span the current lease was asked for.
     pub(super) caller: Caller,
     /// Of the shutdown that has ended it.
     pub(super) report: Option<Arc<Outcomes>>,
-    /// What it leaves beside its key.
-    pub(super) note: Option<Note>,
-    /// What the nodes have said to the last extension, where that has failed.
-    pub(super) doubt: Option<Box<Reports>>,
     /// While it counts as held, nodes that are away are tried the sooner for it.
     pub(super) hurries: Option<Hurries>,
+    /// Those who wait for the end of an extension.
+    pub(super) extending: Vec<(RenewalId, oneshot::Sender<ExtendOutcome>)>,
 }
 
 /// The lock. It outlives its engine where somebody keeps a signal of a lease.

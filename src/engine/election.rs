@@ -182,8 +182,7 @@ impl Proclamation {
                     break;
                 }
                 self.tell(&engine).await;
-                let (retention, (ttl, _)) =
-                    (engine.config.counter_retention, self.tenure.grant().ttl_and_drift());
+                let (retention, ttl) = (engine.config.counter_retention, self.tenure.grant().ttl());
                 let pause = self.state().says.pause(retention, ttl);
                 engine.sleep_until(engine.now().saturating_add(pause))
             };

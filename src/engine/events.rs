@@ -8,13 +8,14 @@ use std::{
     thread::{self, ThreadId},
 };
 
-use super::{Counted, Engine, Request, Turn, Unsent, client::Client};
+use super::{Counted, Engine, Request, client::Client, release::Releasing};
 use crate::{
-    protocol::{self, AskId, Event, NodeId, TurnedAway},
+    node::NodeError,
+    protocol::{AskId, Event, LeaseAction},
     shield::shielded,
 };
 
-type Decided = Event<Box<Request>, Arc<Unsent>>;
+type Decided = Event<Box<Request>, Releasing, NodeError>;
 
 /// This thread carries out what there is.
 struct CarryingOut<'a> {
@@ -64,6 +65,7 @@ impl Engine {
         while let Some((event, _counted)) = self.take_event() {
             shielded(|| self.carry_out_one(event));
         }
+        self.tell_settled();
     }
 
     /// What is to be done next. It counts from the step on in which it is taken, so that closing waits for it, and for nothing
@@ -77,8 +79,11 @@ impl Engine {
         match event {
             Event::Wake(wakeup) => self.wake(wakeup),
             Event::GoOn(ask) => self.go_on(ask),
-            Event::Begin(ask, request, turn) => self.begin_round(ask, request, turn),
-            Event::Release(release, turn) => self.begin_release(release, turn),
+            Event::LetIn => {
+                let at = self.moment();
+                self.decide(|client| client.let_in(&at));
+            }
+            Event::Begin(ask) => self.client.lock().begin_later(ask),
             Event::Look(ask, until) => {
                 let engine = Arc::clone(self);
                 self.spawn_uncounted(async move {
@@ -88,16 +93,32 @@ impl Engine {
             }
             Event::GiveUp(request, told, crowd) => request.give_up(self, told, crowd),
             Event::Gone(request) => drop(request),
-            Event::Leave(target, ticket, node) => {
-                let all = || (0..self.nodes.len()).map(NodeId::new).collect();
-                let nodes = node.map_or_else(all, |node| vec![node]);
-                self.leave_lines(&target, ticket, nodes);
+            Event::Won { request, grant, at, took, counter } => {
+                self.won(request, grant, at, (took, counter));
             }
+            Event::HeldHere(request, grant) => self.refuse_late(request, grant),
+            Event::Tell(grant, action) => {
+                match self.grant(grant) {
+                    Some(grant) => grant.tell(action),
+                    // It is not in anybody's hands yet.
+                    None if matches!(action, LeaseAction::Lose(_)) => {
+                        self.decide(|client| client.handle_grant_over(grant));
+                    }
+                    None => {}
+                }
+            }
+            Event::GiveBack(grant, extend) => self.give_back_kept(grant, extend),
+            Event::Extended { grant, by, outcome, action } => {
+                self.extended(grant, by, outcome, action);
+            }
+            Event::Released(releasing, released) => self.released(releasing, &released),
+            Event::ReleaseLate(release) => self.release_late(release),
+            Event::ReleaseQueued(node, target, owner) => self.tell_queued(node, &target, owner),
+            Event::ReleaseGivenUp(node, target, owner) => self.tell_given_up(node, &target, owner),
             Event::PlaceGone(target) => {
                 let now = self.now();
                 self.client.lock().handle_place_gone(&target, now);
             }
-            Event::GiveBack(kept) => self.give_back_kept(kept),
         }
     }
 
@@ -109,17 +130,6 @@ impl Engine {
         match now {
             Some(now) => client.go_on(ask, now),
             None => client.handle_not_gone_on(ask),
-        }
-    }
-
-    fn begin_release(
-        self: &Arc<Self>,
-        release: Arc<Unsent>,
-        turn: Result<protocol::Turn, TurnedAway>,
-    ) {
-        match turn {
-            Ok(turn) => release.begin(self, Turn::release(self, turn)),
-            Err(_) => release.handle_late(self),
         }
     }
 }

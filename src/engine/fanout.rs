@@ -13,10 +13,11 @@ use std::{
 
 use futures::FutureExt;
 
-use super::{Engine, limits::Limit, shield::Answering};
+use super::{Engine, shield::Answering};
 use crate::{
-    node::{NodeError, NodeFuture},
+    node::NodeError,
     protocol::{Ballot, Command, NodeId, Reply, Timestamp},
+    runtime::Task,
 };
 
 /// Unanswered commands, with one time limit for all of them.
@@ -25,9 +26,9 @@ pub(super) struct Fanout<T = Reply> {
     calls: Vec<Call<T>>,
     /// Answers that have come and have not been told.
     answered: VecDeque<Answer<T>>,
-    /// A time at which all of these had come; `None` until somebody wants to know.
-    heard: Option<Timestamp>,
-    limit: Limit,
+    limit: Timestamp,
+    /// From when an answer is waited for.
+    timer: Option<Task>,
 }
 
 struct Call<T> {
@@ -75,8 +76,8 @@ impl<T> Fanout<T> {
         Self {
             calls: Vec::with_capacity(engine.nodes.len()),
             answered: VecDeque::with_capacity(engine.nodes.len()),
-            heard: None,
-            limit: Limit::new(limit),
+            limit,
+            timer: None,
         }
     }
 
@@ -100,22 +101,14 @@ impl<T> Fanout<T> {
         self.calls.is_empty() && self.answered.is_empty()
     }
 
-    /// A time at or after that at which the last answer that was told had come. The clock is read once for all answers
-    /// that came together.
-    pub(super) fn heard(&mut self, engine: &Engine) -> Timestamp {
-        *self.heard.get_or_insert_with(|| engine.now())
-    }
-
     pub(super) fn poll_progress(
         &mut self,
         engine: &Engine,
         cx: &mut Context<'_>,
     ) -> Poll<Progress<T>> {
-        // No other answers are taken before these have been told, so that one look at the clock is behind all of them.
         if let Some(answer) = self.answered.pop_front() {
             return Poll::Ready(Progress::Answered(answer));
         }
-        self.heard = None;
         // Every command is sent before the first answer is told: what follows from an answer, such as a release,
         // must not overtake a command that has been decided on before.
         let answered = &mut self.answered;
@@ -137,7 +130,7 @@ impl<T> Fanout<T> {
             Some(answer) => Poll::Ready(Progress::Answered(answer)),
             None if self.calls.is_empty() => Poll::Ready(Progress::Done),
             // After the answers: those that have come count, however late this task was run.
-            None if self.limit.poll(&engine.limits, cx).is_ready() => {
+            None if self.poll_timer(engine, cx).is_ready() => {
                 self.calls.clear();
                 Poll::Ready(Progress::TimedOut)
             }
@@ -145,31 +138,12 @@ impl<T> Fanout<T> {
         }
     }
 
-    /// An answer that had come by the time of the last one that was told.
-    pub(super) fn next_heard(&mut self) -> Option<Answer<T>> {
-        self.answered.pop_front()
+    fn poll_timer(&mut self, engine: &Engine, cx: &mut Context<'_>) -> Poll<()> {
+        let timer = self.timer.get_or_insert_with(|| engine.runtime.sleep_until(self.limit));
+        timer.poll_unpin(cx)
     }
 
     pub(super) async fn progress(&mut self, engine: &Engine) -> Progress<T> {
         std::future::poll_fn(|cx| self.poll_progress(engine, cx)).await
-    }
-}
-
-/// The answer to one of several commands to a node, with its number.
-pub(super) type Numbered = (usize, Result<Reply, NodeError>);
-
-impl Fanout<Numbered> {
-    pub(super) fn push_numbered(
-        &mut self,
-        engine: &Engine,
-        node: NodeId,
-        number: usize,
-        command: Command,
-    ) {
-        if let Some(slot) = engine.slot(node) {
-            let call = slot.node.call(command);
-            let numbered: NodeFuture<Numbered> = Box::pin(async move { Ok((number, call.await)) });
-            self.add(node, numbered);
-        }
     }
 }

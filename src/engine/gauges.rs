@@ -13,7 +13,7 @@ use futures::future::select;
 use super::Engine;
 use crate::{
     node::{ClockOffset, NodeState, NodeStatus},
-    protocol::Lane,
+    protocol::{Lane, NodeId},
     telemetry::metrics::{self, Labelled},
 };
 
@@ -47,13 +47,11 @@ pub(super) async fn attend(engine: Weak<Engine>) {
 fn show(engine: &Engine) {
     let fleet = &engine.config.fleet;
     let statuses = engine.statuses();
-    for (slot, status) in engine.nodes.iter().zip(&statuses) {
-        metrics::node(
-            engine.labelled(slot),
-            state(status),
-            slot.pending.len(),
-            status.clock.map(seconds),
-        );
+    for (index, (slot, status)) in engine.nodes.iter().zip(&statuses).enumerate() {
+        // Asked before the recorder, which is code of the user's.
+        let unconfirmed = engine.client.lock().unconfirmed(NodeId::new(index));
+        let clock = status.clock.map(seconds);
+        metrics::node(engine.labelled(slot), state(status), unconfirmed, clock);
     }
     let voting = statuses.iter().filter(|status| status.state == NodeState::Ready).count();
     // Asked before the recorder, which is code of the user's.

@@ -12,7 +12,7 @@ mod lowering;
 mod tenure;
 
 use std::{
-    fmt, mem,
+    fmt,
     sync::{Arc, MutexGuard, OnceLock, Weak},
     time::Duration,
 };
@@ -21,16 +21,15 @@ use tokio::sync::{Notify, oneshot};
 
 pub(crate) use self::tenure::{HeldTenure, Tenure};
 use super::{
-    Engine,
-    client::{Client, Kept},
-    footprint::SharedFootprint,
+    AcquireSpec, Engine,
+    client::{Client, SharedClient},
     resources::ResourceSlot,
 };
 use crate::{
-    error::{LeaseLost, ReleaseError, Reports},
+    error::{LeaseLost, ReleaseError},
     protocol::{
-        Cohort, Drift, ExtendOutcome, FencingToken, GrantId, LeaseAction, Leases, Lifecycle,
-        LossReason, Nanos, NewGrant, NodeId, Note, Owner, Place, QueueId, Target, Timestamp,
+        FencingToken, GrantId, LeaseAction, Leases, LossReason, Nanos, Note, Owner, Target,
+        Timestamp,
     },
     telemetry::{self, Caller, Held},
 };
@@ -48,6 +47,7 @@ pub(crate) enum ReleaseAnswer {
 pub(crate) struct Grant {
     /// The lease keeps the engine alive. A signal that is kept does not, nor its connections.
     engine: Weak<Engine>,
+    client: SharedClient,
     /// In whose line it was won, and what stands on the nodes for it.
     resource: Arc<ResourceSlot>,
     /// What stands there instead: a slot of a semaphore, or what its holder shares with readers.
@@ -55,77 +55,49 @@ pub(crate) struct Grant {
     owner: Owner,
     /// For how long its keys stand beyond its ttl. It is looked at without a lock, also in a process that was forked.
     lock_delay: Nanos,
-    footprint: Arc<SharedFootprint>,
     id: GrantId,
     /// Made by the first who waits for a change.
     changed: OnceLock<Box<Notify>>,
 }
 
-/// What stands on the nodes for a grant.
-pub(super) struct Granted {
-    pub(super) target: Target,
-    pub(super) owner: Owner,
-    pub(super) token: Option<FencingToken>,
-    pub(super) note: Option<Note>,
-    pub(super) cohort: Cohort,
-    pub(super) linger: Duration,
-    pub(super) lock_delay: Duration,
-    pub(super) alone: bool,
-    pub(super) station: Option<(QueueId, Place)>,
-}
-
 impl Grant {
+    /// One that the client has begun, as its first lease has it.
     pub(super) fn new(
         engine: &Arc<Engine>,
         resource: Arc<ResourceSlot>,
-        Granted { target, owner, token, note, cohort, linger, lock_delay, alone, station }: Granted,
-        lifecycle: Lifecycle,
-        footprint: Arc<SharedFootprint>,
-        caller: Caller,
-        hold_at_least: Option<Duration>,
+        id: GrantId,
+        owner: Owner,
+        asked: &AcquireSpec,
     ) -> Arc<Self> {
-        let keeps_until = hold_at_least.map(|least| engine.steady().saturating_add(least));
-        let asked = (linger, lock_delay, alone);
-        let leases = Leases::new(lifecycle, cohort, token, asked, keeps_until);
         Arc::new_cyclic(|grant| {
-            let kept = Kept {
-                grant: Weak::clone(grant),
-                kept: None,
-                owner,
-                caller,
-                report: None,
-                note,
-                doubt: None,
-                hurries: None,
-            };
-            let new = NewGrant { leases, footprint: footprint.id(), station, data: kept };
-            let id = engine.client.lock().begin(new);
-            let instead = (target != *resource.target()).then(|| Box::new(target).into());
+            let mut client = engine.client.lock();
+            let instead = client.keys(id).map(|(target, _)| target);
+            let instead = instead.filter(|target| *target != resource.target());
+            let instead = instead.map(|target| Box::new(target.clone()).into());
+            if let Some(kept) = client.data_mut(id) {
+                (kept.grant, kept.caller) = (Weak::clone(grant), asked.caller.clone());
+            }
+            drop(client);
             Self {
                 engine: Arc::downgrade(engine),
+                client: engine.client.clone(),
                 resource,
                 instead: instead.unwrap_or_default(),
                 owner,
-                lock_delay: Nanos::new(lock_delay),
-                footprint,
+                lock_delay: Nanos::new(asked.round.lock_delay),
                 id,
                 changed: OnceLock::new(),
             }
         })
     }
 
-    /// Counts it among the leases that are held. False says that the process is shutting down, and that it is to be given
-    /// back.
-    pub(super) fn register(&self, engine: &Engine) -> bool {
-        let mut client = self.client();
-        let counts = client.count(self.id);
-        if counts
-            && let Some(ttl) = client.leases(self.id).map(|leases| leases.lifecycle().ttl())
-            && let Some(kept) = client.data_mut(self.id)
-        {
-            kept.hurries = engine.fleet.haste.hold(ttl);
+    /// While it is held, nodes that are away are tried the sooner.
+    pub(super) fn keep_near(&self, engine: &Engine) {
+        let ttl = self.ttl();
+        let hurries = engine.fleet.haste.hold(ttl);
+        if let Some(kept) = self.client().data_mut(self.id) {
+            kept.hurries = hurries;
         }
-        counts
     }
 
     /// A node votes again that may have lost its key.
@@ -159,21 +131,15 @@ impl Grant {
         self.owner
     }
 
-    /// Whether its leases have fencing tokens.
-    pub(super) fn is_fenced(&self) -> bool {
-        self.ask(false, Leases::is_fenced)
-    }
-
     /// What it leaves beside its key on the nodes.
     pub(super) fn note(&self) -> Option<Note> {
-        self.client().data(self.id)?.note.clone()
+        self.client().note(self.id).cloned()
     }
 
     /// From now on it leaves this beside its key, also where that is restored.
     pub(super) fn set_note(&self, note: Note) {
-        if let Some(kept) = self.client().data_mut(self.id) {
-            kept.note = Some(note);
-        }
+        let before = self.client().set_note(self.id, note);
+        drop(before);
     }
 
     /// For how long its keys stand beyond its ttl.
@@ -181,47 +147,15 @@ impl Grant {
         self.lock_delay.get()
     }
 
-    /// For how long a node keeps its key.
-    pub(super) fn key_life(&self) -> Duration {
-        self.ask(Duration::ZERO, Leases::key_life)
-    }
-
-    pub(super) const fn footprint(&self) -> &Arc<SharedFootprint> {
-        &self.footprint
-    }
-
-    /// For how long an extension of it asks, and how much of that clocks may be off by.
-    pub(super) fn ttl_and_drift(&self) -> (Duration, Drift) {
-        let of_it = |leases: &Leases| (leases.lifecycle().ttl(), leases.lifecycle().drift());
-        self.ask((Duration::ZERO, Drift::default()), of_it)
+    /// For how long an extension of it asks.
+    pub(super) fn ttl(&self) -> Duration {
+        self.ask(Duration::ZERO, |leases| leases.lifecycle().ttl())
     }
 
     /// Until when it holds, and up to when its holder must have stopped.
     pub(super) fn ends(&self) -> (Timestamp, Timestamp) {
         let of_it = |leases: &Leases| (leases.lifecycle().deadline(), leases.lifecycle().stop_by());
         self.ask((Timestamp::ORIGIN, Timestamp::ORIGIN), of_it)
-    }
-
-    /// Takes the end of an extension, and returns what has to be told. It counts whoever holds the grant by now: what is
-    /// extended is the key on the nodes, which all its leases share.
-    /// What the nodes have said is kept for as long as none succeeds.
-    pub(super) fn extended(
-        &self,
-        engine: &Arc<Engine>,
-        outcome: ExtendOutcome,
-        nodes: Option<Reports>,
-        now: Timestamp,
-    ) -> Option<LeaseAction> {
-        let (action, wakeup, _doubt) = {
-            let mut client = self.client();
-            let lasts = client.leases(self.id).is_some_and(Leases::lasts);
-            let kept = client.data_mut(self.id).filter(|_| lasts);
-            let doubt = kept.map(|kept| mem::replace(&mut kept.doubt, nodes.map(Box::new)));
-            let (action, wakeup) = client.handle_extension(self.id, outcome, now);
-            (action, wakeup, doubt)
-        };
-        engine.wake(wakeup);
-        action
     }
 
     /// Tells those who wait, and the log. No lock may be held.
@@ -246,9 +180,13 @@ impl Grant {
         }
         // Before anybody is told, who may ask for it at once.
         if let LeaseAction::Lose(_) = action {
-            self.make_room();
+            self.client().handle_grant_over(self.id);
         }
         self.handle_changed();
+        // And what else is to be done behind that: what they may take is not given back.
+        if let Some(engine) = self.engine.upgrade() {
+            engine.carry_out();
+        }
     }
 
     /// As it is shown in a log.
@@ -256,23 +194,11 @@ impl Grant {
         Held { caller, target: self.target(), owner: self.owner, token }
     }
 
-    /// Puts it among the timers by when its lifecycle wants to be asked, if it is not there for that time already.
-    pub(super) fn schedule(&self, engine: &Arc<Engine>) {
-        let wakeup = self.client().schedule(self.id);
-        // Without the lock: it may spawn a task on a runtime that is the user's code.
-        engine.wake(wakeup);
-    }
-
-    /// Whether a restore may be sent to a node; if so, the key has to be released there from now on.
-    pub(super) fn begin_restore(&self, node: NodeId) -> bool {
-        self.client().begin_restore(self.id, node)
-    }
-
     /// That it is over, as its holder is told it.
     fn lost(&self, client: Option<&Client>, reason: LossReason) -> LeaseLost {
         let is_of_nodes = matches!(reason, LossReason::RenewalFailed | LossReason::Gone);
-        let kept = client.filter(|_| is_of_nodes).and_then(|client| client.data(self.id));
-        let nodes = kept.and_then(|kept| kept.doubt.as_deref().cloned());
+        let doubt = client.filter(|_| is_of_nodes).and_then(|client| client.doubt(self.id));
+        let nodes = doubt.and_then(|said| Some(self.engine.upgrade()?.reports(said)));
         LeaseLost::new(reason).on(self.target().clone(), nodes)
     }
 
@@ -295,12 +221,12 @@ impl Grant {
     }
 
     fn client(&self) -> MutexGuard<'_, Client> {
-        self.footprint.client().lock()
+        self.client.lock()
     }
 
     /// The same for what may be called in a process that was forked since.
     fn client_here(&self) -> Option<MutexGuard<'_, Client>> {
-        self.footprint.client().lock_here()
+        self.client.lock_here()
     }
 }
 

@@ -119,7 +119,13 @@ impl Engine {
     }
 
     fn under_way(&self) -> usize {
-        self.active.tasks.load(Ordering::Acquire)
+        let tasks = || self.active.tasks.load(Ordering::Acquire);
+        if !self.is_served() {
+            return tasks();
+        }
+        // Under one lock: what is taken to be carried out counts as a task from that step on.
+        let client = self.client.lock();
+        client.under_way().saturating_add(tasks())
     }
 
     fn refuse_acquires(self: &Arc<Self>) {

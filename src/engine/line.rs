@@ -3,15 +3,19 @@
 //! It carries out what `protocol::Client` decides. Whoever is told anything is told without the lock, since a waker may do
 //! anything.
 
-use std::sync::Arc;
+use std::{iter, mem, sync::Arc, time::Duration};
 
 use super::{Engine, Grant, Met, Request, resources::ResourceSlot};
-use crate::protocol::{
-    Acquisition, Asks, Came, GrantId, Late, NextLease, Place, QueueId, Timestamp, TurnedAway,
-    WaitPolicy,
+use crate::{
+    node::NodeError,
+    protocol::{
+        Acquisition, Answer, Asks, Came, GrantId, Late, Moment, NextLease, Owner, Place, QueueId,
+        RoundAsked, Timestamp, TurnedAway, WaitPolicy, Wanted,
+    },
+    shield::shielded,
 };
 
-impl Asks<Arc<Met>> for Box<Request> {
+impl Asks<NodeError> for Box<Request> {
     fn acquisition(&mut self) -> &mut Acquisition {
         &mut self.acquisition
     }
@@ -25,8 +29,15 @@ impl Asks<Arc<Met>> for Box<Request> {
     }
 
     fn next(&self, steady: Timestamp) -> NextLease {
-        let keeps_until = self.asked.hold_at_least.map(|least| steady.saturating_add(least));
-        self.asked.next(keeps_until)
+        let RoundAsked { ttl, lock_delay, min_validity, alone, renewal, linger, .. } =
+            self.asked.round;
+        let hold = self.asked.round.hold_at_least;
+        NextLease {
+            wanted: Wanted { ttl, lock_delay, min_validity, alone },
+            renewal,
+            keeps_until: hold.map(|least| steady.saturating_add(least)),
+            linger,
+        }
     }
 
     fn handle_known(&mut self, met: &Arc<Met>) {
@@ -39,7 +50,7 @@ impl Asks<Arc<Met>> for Box<Request> {
     }
 
     fn is_in_time(&self, met: &Arc<Met>) -> bool {
-        met.would_do_for(&self.asked)
+        met.would_do_for(self.asked.round.ttl, self.asked.round.min_validity)
     }
 
     fn asks_once(&self) -> bool {
@@ -77,13 +88,13 @@ impl Standing {
             let client = self.engine.client.lock();
             let queue = self.slot.queue();
             let (here, met) = client.ahead(queue, self.place)?;
-            let holder = client.holder(queue).and_then(|grant| client.data(grant));
+            let holder = client.holder(queue).and_then(|grant| client.keys(grant));
             let ahead = Ahead { here, elsewhere: client.rank(queue) };
-            (ahead, holder.map(|kept| kept.owner), met.cloned())
+            (ahead, holder.map(|(_, owner)| owner), met.cloned())
         };
         let holder = match holder {
             Some(owner) => Some(owner.to_string()),
-            None => met.and_then(|met| met.holder()),
+            None => met.and_then(|met| self.engine.reports(&met.said).holder()),
         };
         Some((ahead, holder))
     }
@@ -113,13 +124,13 @@ impl Engine {
         now: Timestamp,
     ) -> Option<Standing> {
         // Read before anything is taken: it is code of the user's, which may panic.
-        let steady = self.steady();
+        let at = Moment { now, ..self.moment() };
         let mut over = None;
         loop {
             let came = self.client.lock().join(slot.queue(), over, request, now);
             let place = match came {
-                Came::Begins(place, ask, asks, turn) => {
-                    self.begin_round(ask, asks, turn);
+                Came::Begins(place, ask) => {
+                    self.client.lock().begin_later(ask);
                     place
                 }
                 Came::Waits(place) => place,
@@ -130,18 +141,14 @@ impl Engine {
                     };
                     request = match kept {
                         // Where it would not do, it has been given back.
-                        Some(grant) => grant.resume(self, taking, steady, now)?,
+                        Some(grant) => grant.resume(self, taking, &at)?,
                         None => taking,
                     };
                     continue;
                 }
                 Came::Held(held, refused) => {
-                    let grant = self.grant(held);
-                    if let Some((grant, left)) = grant.and_then(|grant| {
-                        let left = grant.left().ok()?;
-                        Some((grant, left))
-                    }) {
-                        refused.held_here(self, grant.owner(), left);
+                    if let Some((owner, left)) = self.left_here(held, now) {
+                        refused.held_here(self, owner, left);
                         return None;
                     }
                     // Its time is up: somebody may ask, or may in a moment, where this is called by whoever ends it.
@@ -172,16 +179,14 @@ impl Engine {
     ) {
         let late = self.decide(|client| {
             client.handle_waiter_due(queue, place, now, |request, held, (here, elsewhere)| {
-                let ahead = Ahead { here, elsewhere };
-                request.says_for_whom(held.map(|kept| kept.owner), ahead, now)
+                request.says_for_whom(held, Ahead { here, elsewhere }, now)
             })
         });
         match late {
             Late::Nothing | Late::Waits(None) => {}
             Late::Waits(Some(said)) => said.tell(self, now),
             Late::InVain(request, told, holder) => {
-                let holder = holder.and_then(|grant| self.grant(grant));
-                let held = holder.and_then(|grant| Some((grant.owner(), grant.left().ok()?)));
+                let held = holder.and_then(|grant| self.left_here(grant, now));
                 match held {
                     Some((owner, left)) => request.held_here(self, owner, left),
                     None => request.give_up_now(self, told),
@@ -190,19 +195,56 @@ impl Engine {
         }
     }
 
-    /// Nobody runs the engine any more: whoever waits learns that by being dropped. In a process that was forked no
-    /// lock is waited for, since that has only one of the threads.
-    pub(super) fn abandon_lines(&self) {
+    /// Nobody runs the engine any more: whoever waits learns that by being dropped, and what is to be sent has failed. In a
+    /// process that was forked no lock is waited for, since that has only one of the threads.
+    pub(super) fn abandon(&self) {
+        // It is code of the user's, which may panic.
+        let (mut at, is_served) = (Moment::default(), self.is_served());
+        if is_served {
+            shielded(|| at = self.moment());
+        }
         let all = self.client.lock_here().map(|mut client| {
-            let waiting = client.take_all_waiting();
-            (waiting, client.take_all_between_rounds())
+            // With all else, so that nobody in between takes the timers for seen to.
+            client.abandon_timers();
+            let all = (client.take_all(), client.take_all_releases());
+            while let Some(transmit) = client.poll_transmit() {
+                let failed = (transmit.call, Answer::Failed(NodeError::Overloaded));
+                client.handle_answers([failed], &at, &mut |_, _| {});
+            }
+            // Nobody carries out what was decided, either.
+            let decided: Vec<_> = if is_served {
+                Vec::new()
+            } else {
+                let decided = iter::from_fn(|| client.poll_event()).collect();
+                // Nor starts whoever was to be started.
+                client.abandon_timers();
+                decided
+            };
+            let extending: Vec<_> =
+                client.all_data_mut().map(|it| mem::take(&mut it.extending)).collect();
+            (all, decided, extending)
         });
         drop(all);
     }
 
     /// One whose time was up when a grant might have been handed on to it, or that wanted to know what a round finds.
-    pub(super) fn refuse_late(&self, request: Box<Request>, grant: &Grant) {
-        request.held_here(self, grant.owner(), grant.left().unwrap_or_default());
+    pub(super) fn refuse_late(&self, request: Box<Request>, grant: GrantId) {
+        let owner = self.client.lock().keys(grant).map(|(_, owner)| owner);
+        let left = self.left_here(grant, self.now()).map(|(_, left)| left);
+        match owner {
+            Some(owner) => request.held_here(self, owner, left.unwrap_or_default()),
+            None => request.turned_away(self, TurnedAway::Late),
+        }
+    }
+
+    /// Whose a grant of this process is, and what is left of it. One that has just been won may be in nobody's hands yet.
+    fn left_here(&self, id: GrantId, now: Timestamp) -> Option<(Owner, Duration)> {
+        if let Some(grant) = self.grant(id) {
+            return Some((grant.owner(), grant.left().ok()?));
+        }
+        let client = self.client.lock();
+        let left = client.leases(id)?.left(None, now).ok()?;
+        Some((client.keys(id)?.1, left))
     }
 
     /// A grant of this process, where anybody has it still.

@@ -6,12 +6,13 @@
 mod acquire;
 mod activity;
 mod admission;
-mod cleanup;
+mod calls;
 mod client;
+mod driver;
 mod election;
 mod events;
+mod extend;
 mod fanout;
-mod footprint;
 #[cfg(feature = "metrics")]
 mod gauges;
 mod grant;
@@ -19,17 +20,12 @@ mod held;
 mod holder;
 #[cfg(feature = "inspect")]
 mod inspect;
-mod limits;
 mod line;
 mod readiness;
 mod release;
-mod renewals;
 mod resources;
-mod restore;
-mod round;
 mod shield;
-mod turn;
-mod unsent;
+mod shift;
 mod visit;
 mod watch;
 
@@ -43,25 +39,19 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::Notify;
-
 pub(crate) use self::{
-    acquire::Acquiring,
+    acquire::{AcquireSpec, Acquiring},
     election::Proclamation,
     grant::{Grant, HeldTenure, ReleaseAnswer, Tenure},
     holder::Sightings,
-    round::AcquireSpec,
 };
 use self::{
     acquire::{Met, Request},
     activity::{Activity, Counted},
-    cleanup::PendingReleases,
     client::SharedClient,
+    driver::Driver,
     held::Outcomes,
-    limits::Limits,
     shield::Shielded,
-    turn::Turn,
-    unsent::{AllUnsent, Unsent},
     watch::{Repeats, Waiters},
 };
 use crate::{
@@ -86,8 +76,6 @@ pub(crate) struct Engine {
     pub(crate) config: Config,
     pub(crate) quorum: Quorum,
     nodes: Box<[NodeSlot]>,
-    /// Whether every node counts ranges of tokens. Where one does not, each round asks for one token.
-    counts_ranges: bool,
     /// The first node that does not take several resources at once.
     takes_no_sets: Option<NodeId>,
     /// The first node that knows of no readers.
@@ -112,14 +100,10 @@ pub(crate) struct Engine {
     client: SharedClient,
     /// Which threads carry out what was decided.
     carrying_out: Lock<Vec<ThreadId>>,
-    /// Wakes the task that sees to what is due, because something is due earlier than what it sleeps for.
-    due_sooner: Arc<Notify>,
+    /// The task that sees to all that is to be done.
+    driver: Arc<Driver>,
     /// Of the leases that a shutdown has ended.
     outcomes: Arc<Outcomes>,
-    /// As which it stands in the lines on the nodes.
-    client_id: ClientId,
-    unsent: AllUnsent,
-    limits: Arc<Limits>,
     active: Activity,
     /// What happens again and again, and when it was told.
     repeats: Lock<Repeats>,
@@ -133,7 +117,6 @@ struct NodeSlot {
     node: Shielded,
     address: Arc<str>,
     round_trip: RttEstimator,
-    pending: PendingReleases,
     /// Why its marker could not be read or set last, if that did not pass by itself. Whether that still holds,
     /// `admission` knows.
     trouble: Lock<Option<NodeError>>,
@@ -179,7 +162,6 @@ impl Engine {
             address: node.status().address,
             node: Shielded::new(node),
             round_trip: RttEstimator::default(),
-            pending: PendingReleases::default(),
             trouble: Lock::new(None),
         };
         let admission = Admission::new(
@@ -189,17 +171,18 @@ impl Engine {
             config.node_timeout.saturating_mul(2),
         );
         let process = Process::current();
-        let node_timeout = config.node_timeout;
-        let here = SharedClient::new(process, ClientSettings { quorum, client, node_timeout });
+        let nodes: Box<[NodeSlot]> = nodes.into_iter().map(slot).collect();
+        let counts_ranges = nodes.iter().all(|slot| slot.node.counts_ranges());
+        let (node_timeout, drift) = (config.node_timeout, config.drift());
+        let settings_of_client =
+            ClientSettings { quorum, client, node_timeout, drift, adapts: true, counts_ranges };
+        let here = SharedClient::new(process, settings_of_client);
         // A listener that kept the engine would keep itself, since the engine keeps the fleet.
         let listener = resources::listen(&fleet);
         let fenced = !config.classic;
-        let limits = Limits::new(Arc::clone(&runtime), config.node_timeout);
-        let nodes: Box<[NodeSlot]> = nodes.into_iter().map(slot).collect();
         let engine = Arc::new(Self {
             config,
             quorum,
-            counts_ranges: nodes.iter().all(|slot| slot.node.counts_ranges()),
             takes_no_readers: nodes
                 .iter()
                 .position(|slot| !slot.node.takes_readers())
@@ -219,11 +202,8 @@ impl Engine {
             only_looks: AtomicBool::new(false),
             client: here,
             carrying_out: Lock::default(),
-            due_sooner: Arc::new(Notify::new()),
+            driver: Arc::default(),
             outcomes: Arc::default(),
-            client_id: client,
-            unsent: AllUnsent::default(),
-            limits,
             active: Activity::default(),
             repeats: Lock::default(),
             waiters: Lock::new(watch::waiters()),
@@ -333,15 +313,6 @@ impl Engine {
         Labelled { fleet: &self.config.fleet, address: &slot.address }
     }
 
-    /// Runs a task on the runtime and counts it until it ends.
-    fn spawn(self: &Arc<Self>, task: impl Future<Output = ()> + Send + 'static) {
-        let counted = self.count();
-        self.spawn_uncounted(async move {
-            task.await;
-            drop(counted);
-        });
-    }
-
     /// Runs a task on the runtime, for which closing does not wait. Where the runtime refuses it by a panic, the task is
     /// dropped, and whoever is waiting for it learns that; nobody else pays for it.
     fn spawn_uncounted(&self, task: impl Future<Output = ()> + Send + 'static) {
@@ -371,7 +342,6 @@ impl Drop for Engine {
             self.fleet.tell();
         }
         self.abandon_kept();
-        self.due_sooner.notify_one();
-        self.limits.wake_up();
+        self.end_driver();
     }
 }

@@ -7,7 +7,7 @@ use std::{fmt, sync::Arc};
 
 use crate::{
     node::NodeError,
-    protocol::{Denial, Label, NodeId, Owner, Reply},
+    protocol::{self, Denial, Label, NodeId, Owner},
     text::{self, Said},
 };
 
@@ -30,12 +30,16 @@ pub enum NodeOutcome {
 }
 
 impl NodeOutcome {
-    /// What an answer amounts to.
-    pub(crate) fn of(result: Result<Reply, NodeError>) -> Self {
-        match result {
-            Ok(Reply::Granted(_)) => Self::Granted,
-            Ok(Reply::Denied(denial)) => Self::Denied(denial),
-            Err(error) => Self::Failed(error),
+    /// What a node has said.
+    pub(crate) fn of(said: &protocol::Said<NodeError>) -> Self {
+        use protocol::Said;
+        match said {
+            Said::Granted => Self::Granted,
+            Said::Implausible => Self::Failed(NodeError::CounterImplausible),
+            Said::Denied(denial) => Self::Denied(denial.clone()),
+            Said::Failed(error) => Self::Failed(error.clone()),
+            Said::Unanswered => Self::Unanswered,
+            Said::NotAsked => Self::NotAsked,
         }
     }
 

@@ -10,7 +10,7 @@ use thiserror::Error;
 use super::redis::advice;
 use super::refusal::Refusal;
 use crate::{
-    protocol::{Cause, Failure},
+    protocol::{Cause, Fails, Failure},
     shield::discard,
     text::Said,
 };
@@ -153,6 +153,16 @@ debug_is_text! { enum NodeError {
     Panicked { sent, message },
     Unexpected { message },
 } }
+
+impl Fails for NodeError {
+    fn failure(&self) -> Failure {
+        Self::failure(self)
+    }
+
+    fn is_late(&self) -> bool {
+        matches!(self, Self::TimedOut)
+    }
+}
 
 impl NodeError {
     /// The error that a caught panic is.

@@ -35,7 +35,8 @@ pub(crate) const SECOND: Duration = Duration::from_secs(1);
 pub(crate) struct Machine {
     pub(crate) sim: SimRuntime,
     suspended: Arc<Mutex<Duration>>,
-    refuse: Arc<AtomicBool>,
+    /// How many tasks.
+    refuse: Arc<AtomicUsize>,
     /// It panics when it has been asked this often; never at zero.
     fuse: Arc<AtomicUsize>,
     /// Then it panics from that time on.
@@ -67,7 +68,12 @@ impl Machine {
 
     /// Panics at the next task that it is given.
     pub(crate) fn refuse_one_task(&self) {
-        self.refuse.store(true, Ordering::Relaxed);
+        self.refuse_tasks(1);
+    }
+
+    /// The same at the next few.
+    pub(crate) fn refuse_tasks(&self, count: usize) {
+        self.refuse.store(count, Ordering::Relaxed);
     }
 
     /// Lets time pass, and panics once meanwhile, when it is asked for something for the `nth` time. Says whether it was.
@@ -105,9 +111,9 @@ impl Machine {
         self.sim.now().saturating_add(*self.suspended.lock().unwrap())
     }
 
-    /// Whether the task that was to be refused has been.
+    /// Whether all tasks that were to be refused have been.
     pub(crate) fn has_refused(&self) -> bool {
-        !self.refuse.load(Ordering::Relaxed)
+        self.refuse.load(Ordering::Relaxed) == 0
     }
 
     /// Lets time pass. A task that panics ends, and the others go on, as on any executor.
@@ -146,7 +152,9 @@ impl Runtime for Machine {
 
     fn spawn(&self, task: Task) {
         self.asked();
-        assert!(!self.refuse.swap(false, Ordering::Relaxed), "no more tasks");
+        let left = self.refuse.load(Ordering::Relaxed);
+        self.refuse.store(left.saturating_sub(1), Ordering::Relaxed);
+        assert_eq!(left, 0, "no more tasks");
         self.sim.spawn(task);
     }
 

@@ -15,7 +15,7 @@ use quorlock::{
     AcquireError, AcquireFuture, Lease, NodeOutcome, protocol::LossReason, runtime::Runtime,
 };
 
-use crate::fixture::{Fixture, MS, Manner, SECOND, watched};
+use crate::fixture::{Fixture, MS, Manner, SECOND};
 
 const TTL: Duration = Duration::from_secs(10);
 
@@ -327,24 +327,6 @@ fn whoever_closes_turns_all_away_who_wait_in_any_line() {
         assert!(matches!(got(&mut late), Err(AcquireError::Closed)));
         drop(held);
     }
-}
-
-#[test]
-fn a_runtime_that_refuses_the_task_of_a_head_costs_that_one_alone() {
-    watched(|| {
-        let world = Fixture::new(TTL);
-        let held = world.acquire("r");
-        let mut waiting: Vec<AcquireFuture> = (0..3).map(|_| waiter(&world, SECOND)).collect();
-        // The release goes first, and takes the refusal where it is given at once: so the lease is left to expire.
-        world.nodes.iter().for_each(|node| node.delete("r"));
-        world.machine.refuse_one_task();
-        held.let_expire();
-        assert!(world.machine.has_refused());
-        assert!(matches!(got(&mut waiting[0]), Err(AcquireError::RuntimeEnded)));
-        for future in &mut waiting[1..] {
-            drop(answer(&world, future, SECOND).unwrap());
-        }
-    });
 }
 
 #[test]

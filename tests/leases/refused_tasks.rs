@@ -14,34 +14,34 @@ use quorlock::Lease;
 use crate::fixture::{Fixture, MS, Manner, SECOND, all_held, watched};
 
 #[test]
-fn a_runtime_that_refuses_one_task_costs_no_other_lease() {
+fn a_runtime_that_refuses_the_task_of_all_once_costs_nobody_anything() {
     watched(|| {
         let world = Fixture::new(SECOND);
-        let kept = world.acquire("kept");
-        world.pass(170 * MS);
-        let refused = world.acquire("refused");
         world.machine.refuse_one_task();
-        // One renewal could not be started, and nothing else is acquired.
-        world.pass(10 * SECOND);
+        let first = world.acquire("first");
         assert!(world.machine.has_refused(), "nothing was refused");
-        all_held(&[kept, refused]);
+        let next = world.acquire("next");
+        world.pass(10 * SECOND);
+        all_held(&[first, next]);
     });
 }
 
 #[test]
-fn a_runtime_that_refuses_a_task_costs_the_others_nothing_for_long() {
+fn a_runtime_that_refuses_that_task_twice_costs_the_one_who_asked() {
     watched(|| {
         let world = Fixture::new(SECOND);
-        let kept = world.acquire("kept");
-        let refused = world.request(world.redlock.acquire("refused").ttl(500 * MS));
-        world.pass(100 * MS);
-        world.machine.refuse_one_task();
-        world.pass(100 * MS);
-        assert!(world.machine.has_refused());
+        world.machine.refuse_tasks(2);
+        let mut refused = world.redlock.acquire("refused").into_future();
+        let polled = Pin::new(&mut refused).poll(&mut Context::from_waker(Waker::noop()));
+        assert!(
+            matches!(polled, Poll::Ready(Err(quorlock::AcquireError::RuntimeEnded))),
+            "{polled:?}"
+        );
+        assert!(world.machine.has_refused(), "nothing was refused");
         let next = world.acquire("next");
         world.pass(10 * SECOND);
-        // The refused renewal was tried again.
-        all_held(&[kept, refused, next]);
+        all_held(&[next]);
+        assert!(world.nodes.iter().all(|node| !node.has("refused")));
     });
 }
 
@@ -49,9 +49,6 @@ fn a_runtime_that_refuses_a_task_costs_the_others_nothing_for_long() {
 fn a_runtime_that_refused_a_task_still_has_deadlines_in_the_line() {
     watched(|| {
         let world = Fixture::with(SECOND, |builder| builder.node_timeout(500 * MS));
-        // Nobody sees to the timers from here on.
-        drop(world.acquire("before"));
-        world.pass(2 * SECOND);
         world.nodes.iter().for_each(|node| node.hang());
         let start = |n: String, wait| {
             let mut future = world.redlock.acquire(n).wait(wait).into_future();
@@ -60,11 +57,9 @@ fn a_runtime_that_refused_a_task_still_has_deadlines_in_the_line() {
             );
             future
         };
-        let _let_in: Vec<_> = (0..64).map(|n| start(format!("let in {n}"), 10 * SECOND)).collect();
         world.machine.refuse_one_task();
-        let refused = start("refused".into(), 20 * MS);
+        let _let_in: Vec<_> = (0..64).map(|n| start(format!("let in {n}"), 10 * SECOND)).collect();
         assert!(world.machine.has_refused(), "nothing was refused");
-        drop(refused);
         let mut next = start("next".into(), 20 * MS);
         world.pass(200 * MS);
         let polled = Pin::new(&mut next).poll(&mut Context::from_waker(Waker::noop()));
@@ -79,25 +74,20 @@ fn a_runtime_that_refused_a_task_still_has_deadlines_in_the_line() {
 fn a_runtime_that_refused_a_task_still_has_what_is_left_over_released() {
     watched(|| {
         let world = Fixture::with(60 * SECOND, |builder| builder.node_timeout(50 * MS));
-        let leave_over = |name: &str, refuse: bool| {
+        let leave_over = |name: &str| {
             let lease = world.acquire(name);
             world.nodes[0].set(Manner::Forgetful);
             drop(lease);
-            world.pass(MS);
-            if refuse {
-                world.machine.refuse_one_task();
-            }
             world.pass(200 * MS);
             world.nodes[0].set(Manner::Sound);
             world.pass(SECOND);
+            assert!(!world.nodes[0].has(name), "{name}: never released");
         };
-        leave_over("usual", false);
-        assert!(!world.nodes[0].has("usual"), "without a refusal");
-        leave_over("refused", true);
+        // The one task of all begins with the first who asks.
+        world.machine.refuse_one_task();
+        leave_over("refused");
         assert!(world.machine.has_refused(), "nothing was refused");
-        leave_over("next", false);
-        world.pass(5 * SECOND);
-        assert!(!world.nodes[0].has("next"), "never released");
+        leave_over("next");
     });
 }
 

@@ -3,7 +3,7 @@
 //!
 //! Method: virtual time, as many as may ask at once of nodes that hang, and a clock that panics.
 
-use std::{future::IntoFuture, time::Duration};
+use std::{future::IntoFuture, task::Poll, time::Duration};
 
 use quorlock::{AcquireError, AcquireFuture, Redlock};
 
@@ -76,9 +76,15 @@ fn sent_by_a_crowd_behind(fails: impl FnOnce(&Fixture)) -> usize {
     let world = Fixture::with(TTL, |builder| builder.node_timeout(100 * MS));
     fails(&world);
     let mut once = world.redlock.try_acquire("once").into_future();
-    assert!(poll(&mut once).is_pending());
-    world.pass(200 * MS);
-    assert!(matches!(got(&mut once), Err(AcquireError::NoQuorum { .. })));
+    // Where no node is there, that is the answer at once.
+    let answer = match poll(&mut once) {
+        Poll::Ready(answer) => answer,
+        Poll::Pending => {
+            world.pass(200 * MS);
+            got(&mut once)
+        }
+    };
+    assert!(matches!(answer, Err(AcquireError::NoQuorum { .. })));
     world.nodes.iter().for_each(|node| node.reconnect());
     world.nodes.iter().for_each(|node| node.resume());
     world.pass(SECOND);

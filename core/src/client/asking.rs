@@ -1,8 +1,7 @@
 //! Those who ask the nodes: the leader of each queue, who asks for all who wait there, and those who ask for a permit beside it.
 //!
 //! It decides who asks next, what one does before its first round and between two, and who waits for its turn among all rounds.
-//! A request is in here between its rounds; in a round its driver has it. There is one leader of a queue at a time, and the
-//! next begins when it ends.
+//! There is one leader of a queue at a time, and the next begins when it ends.
 //!
 //! ```text
 //!  begin --> [ Rests ] --> [ Pauses ] --> [ LetsIn ] --> [ Wants ] --> [ Turn ] --> [ Round ] --> won
@@ -13,9 +12,10 @@
 use alloc::{collections::BTreeMap, vec::Vec};
 use core::mem;
 
-use super::{Asks, Client, Event, NO_SLACK, QueueId, Timed, gone};
+use super::{Asks, AttemptId, Client, Event, Fails, NO_SLACK, QueueId, Timed, gone};
 use crate::{
-    acquisition::{GiveUp, TurnedAway},
+    acquisition::TurnedAway,
+    concurrency::Turn,
     queue::{Place, Station},
     rare::Rare,
     slab::Key,
@@ -46,11 +46,19 @@ pub(super) struct Asking<W> {
     pub(super) place: Place,
     /// It asks for all who wait.
     pub(super) leads: bool,
-    /// Between its rounds.
+    /// Until it is answered.
     pub(super) request: Option<W>,
     pub(super) phase: Phase,
     /// It has paused, or lost a round: whether another may begin is asked then.
     pub(super) has_paused: bool,
+    /// Until its round begins.
+    pub(super) turn: Option<Turn>,
+    /// Its round, from then on until that is decided.
+    pub(super) attempt: Option<AttemptId>,
+    /// Its last round has only taken the place in the lines on the nodes.
+    pub(super) takes_place: bool,
+    /// Lost rounds of it that are heard out. Whatever ends this, they are heard no longer.
+    pub(super) heard_out: Vec<AttemptId>,
     timer: Option<Timestamp>,
 }
 
@@ -69,7 +77,7 @@ pub(super) enum Phase {
     Wants,
     /// It waits for its turn, under this place.
     Turn(u64),
-    /// Its driver has it.
+    /// It has its turn, and is in a round.
     Round,
 }
 
@@ -103,7 +111,7 @@ impl AskList {
     }
 }
 
-impl<G, W: Asks<M>, M: Clone, R> Client<G, W, M, R> {
+impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
     /// A request asks the nodes from now on. It goes on when its driver calls for that.
     pub(super) fn begin_asking(
         &mut self,
@@ -124,7 +132,19 @@ impl<G, W: Asks<M>, M: Clone, R> Client<G, W, M, R> {
         let request = Some(request);
         // One that has stood in line may be late by now; one that has just come is not.
         let has_paused = matches!(first, Pause::UntilFree(_));
-        let asking = Asking { queue, place, leads, request, phase, has_paused, timer: None };
+        let asking = Asking {
+            queue,
+            place,
+            leads,
+            request,
+            phase,
+            has_paused,
+            turn: None,
+            attempt: None,
+            takes_place: false,
+            heard_out: Vec::new(),
+            timer: None,
+        };
         let id = AskId(self.asking.insert(asking));
         if let Some(waiting) = self.queues.get_mut(queue.0) {
             waiting.asks.add(place, id);
@@ -257,7 +277,7 @@ impl<G, W: Asks<M>, M: Clone, R> Client<G, W, M, R> {
     }
 
     /// It asks no more, in whatever way that came: the next in its queue does, where it was the leader. It is returned where
-    /// its driver does not have it.
+    /// it has not been answered.
     pub(super) fn end_asking(&mut self, id: AskId) -> Option<W> {
         let Asking { queue, place, leads, request, phase, has_paused, .. } =
             self.forget_asking(id)?;
@@ -277,10 +297,15 @@ impl<G, W: Asks<M>, M: Clone, R> Client<G, W, M, R> {
     /// It is in no list any more.
     pub(super) fn forget_asking(&mut self, id: AskId) -> Option<Asking<W>> {
         self.stop_timer(id);
-        let asking = self.asking.remove(id.0)?;
+        let mut asking = self.asking.remove(id.0)?;
         if let Phase::Turn(place) = asking.phase {
             self.acquires.leave(place);
         }
+        if let Some(mut turn) = asking.turn.take() {
+            self.give_turn_back(&mut turn);
+        }
+        // Before anybody is told, who may ask again at once.
+        self.hear_no_longer(mem::take(&mut asking.heard_out));
         self.forget_pause(id, asking.queue, asking.phase);
         if let Some(waiting) = self.queues.get_mut(asking.queue.0) {
             waiting.asks.remove(asking.place);
@@ -356,32 +381,14 @@ impl<G, W: Asks<M>, M: Clone, R> Client<G, W, M, R> {
         }
     }
 
-    /// No more are begun: all who wait are answered, and so is whoever asks between two rounds. One in a round learns it when
-    /// that is lost.
-    pub fn close(&mut self) {
-        self.closed = true;
-        let mut all = self.take_all_waiting();
-        all.append(&mut self.take_all_between_rounds());
-        self.events.extend(all.into_iter().map(|it| Event::GiveUp(it, GiveUp::Closed, 0)));
-        drop(self.acquires.close());
-    }
-
-    /// Takes out all who ask and are in no round.
-    pub fn take_all_between_rounds(&mut self) -> Vec<W> {
-        let between = self.asking.iter().filter(|(_, asking)| asking.phase != Phase::Round);
-        let ids: Vec<AskId> = between.map(|(key, _)| AskId(key)).collect();
-        ids.into_iter().filter_map(|id| self.end_asking(id)).collect()
-    }
-
     /// Whether each one who asks goes on in time: it is in a round, waits for a turn, or is among the timers (K7); and whether
     /// a queue that is asked for has a leader, and no other has one (K6).
     pub fn go_on_in_time(&self) -> bool {
         let goes_on = |key: Key, asking: &Asking<W>| {
-            let is_called =
-                self.events.iter().any(|it| matches!(it, Event::GoOn(id) if id.0 == key));
+            let called = self.events.iter().any(|it| matches!(it, Event::GoOn(id) if id.0 == key));
             let rings = |at| self.timers.contains(at, Timed::Ask(AskId(key)));
             let leads = self.leader(asking.queue).is_some_and(|it| it.place == asking.place);
-            (is_called
+            (called
                 || asking.timer.is_some_and(rings)
                 || matches!(asking.phase, Phase::Round | Phase::Turn(_)))
                 && asking.leads == leads

@@ -3,96 +3,85 @@
 //! It decides nothing of a lease that `Leases` does not; it must never leave a grant without the timer that it wants.
 
 use alloc::{boxed::Box, vec::Vec};
-use core::{iter, mem};
+use core::{mem, time::Duration};
 
-use super::{Asks, Client, FootprintId, Grant, GrantId, QueueId, Timed};
+use super::{
+    Asks, Client, Event, Fails, FootprintId, Grant, GrantId, Moment, QueueId, Said, Timed, Traced,
+};
 use crate::{
     command::NodeId,
-    footprint::{Footprint, ReleaseOrder},
-    leases::{EndedLease, Leases},
-    lifecycle::{ExtendOutcome, LeaseAction},
-    loss::LossReason,
+    fencing::TokenRange,
+    footprint::Footprint,
+    handover::Cohort,
+    leases::Leases,
+    lifecycle::{ExtendOutcome, LeaseAction, Lifecycle, RenewalPolicy},
+    note::Note,
+    owner::Owner,
     queue::{Place, Station},
+    target::Target,
     time::{Nanos, Timestamp},
     timers::Wakeup,
 };
 
-/// A grant that begins.
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub struct NewGrant<G> {
-    /// Its first lease.
-    pub leases: Leases,
-    /// Where its keys may stand.
-    pub footprint: FootprintId,
-    /// Under which place of which queue it was won, where it may be handed on.
-    pub station: Option<(QueueId, Place)>,
-    /// What the driver keeps with it.
-    pub data: G,
-}
-
-/// How a grant ends.
+/// What a request asked for, for the lease that its round wins.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum End {
-    /// The lease with this number is given back.
-    GivenBack(u64),
-    /// It is over for this reason, without a release: its keys are left to expire.
-    Over(u64, LossReason),
-    /// It was lost, and its keys are left for the lock-delay.
-    Left(u64),
-    /// It is kept as nobody's no longer.
-    Kept,
+pub(super) struct Terms {
+    pub(super) renewal: RenewalPolicy,
+    pub(super) hold_at_least: Option<Duration>,
+    pub(super) linger: Duration,
+    pub(super) alone: bool,
 }
 
-/// A grant that has ended.
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub struct Ended {
-    /// Its last lease.
-    pub lease: EndedLease,
-    /// Where to release.
-    pub orders: Vec<ReleaseOrder>,
+/// A grant that begins: what a round has won.
+pub(super) struct Begin {
+    pub(super) target: Target,
+    pub(super) owner: Owner,
+    pub(super) note: Option<Note>,
+    pub(super) lock_delay: Duration,
+    pub(super) lifecycle: Lifecycle,
+    pub(super) tokens: Option<TokenRange>,
+    pub(super) begun: Timestamp,
+    pub(super) terms: Terms,
+    pub(super) footprint: FootprintId,
+    pub(super) queue: QueueId,
+    pub(super) station: Option<(QueueId, Place)>,
 }
 
-/// What has to be done for all whose time has come.
-#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
-pub struct DueNow {
-    /// Grants that are to be extended.
-    pub extend: Vec<GrantId>,
-    /// What has to be told.
-    pub tell: Vec<(GrantId, LeaseAction)>,
-    /// Grants that are kept as nobody's no longer; and whether each is to be extended where it has been taken since.
-    pub give_back: Vec<(GrantId, bool)>,
-    /// Who waits, and is to be looked at.
-    pub waiting: Vec<(QueueId, Place)>,
-}
-
-impl<G, W, M, R> Client<G, W, M, R> {
-    /// A round has been decided: where its keys may stand.
-    pub fn add_footprint(&mut self, footprint: Footprint) -> FootprintId {
-        FootprintId(self.footprints.insert(footprint))
+impl<G: Default, W, R, E> Client<G, W, R, E> {
+    /// A grant begins, which its first lease has.
+    pub(super) fn begin(&mut self, begin: Begin, at: &Moment<'_>) -> GrantId {
+        let Begin { target, owner, note, lock_delay, lifecycle, tokens, begun, .. } = begin;
+        let Begin { terms, footprint, queue, station, .. } = begin;
+        let (cohort, token) = Cohort::begin(tokens, begun);
+        let keeps_until = terms.hold_at_least.map(|least| at.steady.saturating_add(least));
+        let of_first = (terms.linger, lock_delay, terms.alone);
+        let leases = Leases::new(lifecycle, cohort, token, of_first, keeps_until);
+        self.hold_footprint(footprint);
+        let grant = Grant {
+            leases,
+            target,
+            owner,
+            note,
+            footprint,
+            queue,
+            station,
+            scheduled: None,
+            counts: false,
+            doubt: None,
+            users: 1,
+            is_forgotten: false,
+            data: G::default(),
+        };
+        let id = GrantId(self.grants.insert(Box::new(grant)));
+        let wakeup = self.schedule(id);
+        self.wake(wakeup);
+        id
     }
 
-    /// Where they may stand by now.
-    pub fn footprint(&mut self, id: FootprintId) -> Option<&mut Footprint> {
-        self.footprints.get_mut(id.0)
-    }
-
-    /// Nobody has to do with them any more.
-    pub fn forget_footprint(&mut self, id: FootprintId) {
-        self.footprints.remove(id.0);
-    }
-
-    /// A grant begins. It is among the timers from [`schedule`](Self::schedule) on.
-    pub fn begin(&mut self, begun: NewGrant<G>) -> GrantId {
-        let NewGrant { leases, footprint, station, data } = begun;
-        let (scheduled, counts) = (None, false);
-        let grant = Grant { leases, footprint, station, scheduled, counts, data };
-        GrantId(self.grants.insert(Box::new(grant)))
-    }
-
-    /// Nobody has to do with it any more. Where nobody has said before that it is over, its queue is held by nobody from now
+    /// The driver has to do with it no more. Where nobody has said before that it is over, its queue is held by nobody from now
     /// on.
     pub fn forget(&mut self, id: GrantId) -> Option<G> {
-        let grant = self.grants.remove(id.0)?;
+        let grant = self.grants.get_mut(id.0).filter(|grant| !grant.is_forgotten)?;
         if let Some((queue, place)) = grant.station
             && let Some(waiting) = self.queues.get_mut(queue.0)
             // One that asks still says itself that it has gone.
@@ -100,11 +89,74 @@ impl<G, W, M, R> Client<G, W, M, R> {
         {
             waiting.queue.handle_over(place);
         }
-        if let Some((at, _)) = grant.scheduled {
+        if let Some((at, _)) = grant.scheduled.take() {
             self.timers.cancel(at, Timed::Grant(id));
         }
-        self.held = self.held.saturating_sub(usize::from(grant.counts));
-        Some(grant.data)
+        self.held = self.held.saturating_sub(usize::from(mem::take(&mut grant.counts)));
+        grant.is_forgotten = true;
+        let data = mem::take(&mut grant.data);
+        self.forget_user(id);
+        Some(data)
+    }
+}
+
+impl<G, W, R, E> Client<G, W, R, E> {
+    /// Somebody has to do with it no more. What is decided of it is kept until nobody has.
+    pub(super) fn forget_user(&mut self, id: GrantId) {
+        let Some(grant) = self.grants.get_mut(id.0) else { return };
+        grant.users = grant.users.saturating_sub(1);
+        if grant.users == 0
+            && let Some(grant) = self.grants.remove(id.0)
+        {
+            self.let_go_of(grant.footprint);
+        }
+    }
+
+    /// A round has been decided: where its keys may stand. It is kept until nobody has to do with it.
+    pub(super) fn add_footprint(&mut self, footprint: Footprint) -> FootprintId {
+        FootprintId(self.footprints.insert(Traced { footprint, users: 1 }))
+    }
+
+    /// One more has to do with it.
+    pub(super) fn hold_footprint(&mut self, id: FootprintId) {
+        if let Some(traced) = self.footprints.get_mut(id.0) {
+            traced.users = traced.users.saturating_add(1);
+        }
+    }
+
+    /// One less has.
+    pub(super) fn let_go_of(&mut self, id: FootprintId) {
+        let Some(traced) = self.footprints.get_mut(id.0) else { return };
+        traced.users = traced.users.saturating_sub(1);
+        if traced.users == 0 {
+            self.footprints.remove(id.0);
+        }
+    }
+
+    /// What stands on the nodes for it, and whose that is.
+    pub fn keys(&self, id: GrantId) -> Option<(&Target, Owner)> {
+        self.grants.get(id.0).map(|grant| (&grant.target, grant.owner))
+    }
+
+    /// What is left beside its key.
+    pub fn note(&self, id: GrantId) -> Option<&Note> {
+        self.grants.get(id.0)?.note.as_ref()
+    }
+
+    /// From now on it leaves this beside its key, also where that is restored.
+    pub fn set_note(&mut self, id: GrantId, note: Note) -> Option<Note> {
+        self.grants.get_mut(id.0)?.note.replace(note)
+    }
+
+    /// What the nodes have said to the last extension, where that has failed.
+    pub fn doubt(&self, id: GrantId) -> Option<&[Said<E>]> {
+        self.grants.get(id.0)?.doubt.as_deref()
+    }
+
+    /// Where its keys may stand.
+    pub fn footprint(&self, id: GrantId) -> Option<&Footprint> {
+        let footprint = self.grants.get(id.0)?.footprint;
+        self.footprints.get(footprint.0).map(|traced| &traced.footprint)
     }
 
     /// What is decided of it.
@@ -120,6 +172,11 @@ impl<G, W, M, R> Client<G, W, M, R> {
     /// The same, to be changed.
     pub fn data_mut(&mut self, id: GrantId) -> Option<&mut G> {
         self.grants.get_mut(id.0).map(|grant| &mut grant.data)
+    }
+
+    /// The same of all.
+    pub fn all_data_mut(&mut self) -> impl Iterator<Item = &mut G> {
+        self.grants.iter_mut().map(|(_, grant)| &mut grant.data)
     }
 
     /// Those that count as held.
@@ -155,16 +212,18 @@ impl<G, W, M, R> Client<G, W, M, R> {
         let changed = change(&mut grant.leases);
         if lasted
             && !grant.leases.lasts()
-            && let Some(footprint) = self.footprints.get_mut(grant.footprint.0)
+            && let Some(traced) = self.footprints.get_mut(grant.footprint.0)
         {
-            footprint.handle_over();
+            traced.footprint.handle_over();
         }
         Some(changed)
     }
 
     /// Puts it among the timers by when it wants to be looked at, if it is not there for that time already.
     pub fn schedule(&mut self, id: GrantId) -> Wakeup {
-        let Some(grant) = self.grants.get_mut(id.0) else { return Wakeup::Silent };
+        let Some(grant) = self.grants.get_mut(id.0).filter(|it| !it.is_forgotten) else {
+            return Wakeup::Silent;
+        };
         let slack = Nanos::new(grant.leases.lifecycle().slack());
         let next = grant.leases.poll_timeout().map(|at| (at, slack));
         // Also where both are none, as after a release.
@@ -184,13 +243,14 @@ impl<G, W, M, R> Client<G, W, M, R> {
     /// Whether all grants are among the timers that want to be: for no later than they want, and not to be taken along
     /// before they may be (K1).
     pub fn are_scheduled(&self) -> bool {
-        let is_scheduled = |grant: &Grant<G>| match (grant.leases.poll_timeout(), grant.scheduled) {
-            (Some(next), Some((at, slack))) => {
-                at < next || at == next && slack.get() <= grant.leases.lifecycle().slack()
-            }
-            (next, _) => next.is_none(),
-        };
-        self.grants.iter().all(|(_, grant)| is_scheduled(grant))
+        let is_scheduled =
+            |grant: &Grant<G, E>| match (grant.leases.poll_timeout(), grant.scheduled) {
+                (Some(next), Some((at, slack))) => {
+                    at < next || at == next && slack.get() <= grant.leases.lifecycle().slack()
+                }
+                (next, _) => next.is_none(),
+            };
+        self.grants.iter().all(|(_, grant)| grant.is_forgotten || is_scheduled(grant))
     }
 
     /// An extension has ended with this outcome, which `Leases::judged` has judged. What is returned first has to be told.
@@ -205,58 +265,29 @@ impl<G, W, M, R> Client<G, W, M, R> {
     }
 
     /// Whether a restore may be sent to a node; if so, the key has to be released there from now on.
-    pub fn begin_restore(&mut self, id: GrantId, node: NodeId) -> bool {
+    pub(super) fn begin_restore(&mut self, id: GrantId, node: NodeId) -> bool {
         let Some(grant) = self.grants.get(id.0).filter(|grant| grant.leases.lasts()) else {
             return false;
         };
-        let footprint = self.footprints.get_mut(grant.footprint.0);
-        footprint.is_some_and(|footprint| footprint.handle_restore_sent(node))
-    }
-
-    /// Ends it, once: it is in no list any more. What is to be released is ordered in the same step, so that nobody else who
-    /// asks its footprint for orders gets one of these.
-    pub fn end(&mut self, id: GrantId, end: End) -> Option<Ended> {
-        let lease = self.change(id, |leases| match end {
-            End::GivenBack(number) | End::Left(number) => leases.end(number, None),
-            End::Over(number, reason) => leases.end(number, Some(reason)),
-            End::Kept => leases.end_kept(),
-        })??;
-        let grant = self.grants.get_mut(id.0)?;
-        if let Some((at, _)) = grant.scheduled.take() {
-            self.timers.cancel(at, Timed::Grant(id));
-        }
-        self.held = self.held.saturating_sub(usize::from(grant.counts));
-        grant.counts = false;
-        if end == End::Kept
-            && let Some((queue, _)) = grant.station
-            && let Some(waiting) = self.queues.get_mut(queue.0)
-        {
-            // What is kept there is what lingers now, and not what another holder has kept since.
-            waiting.kept.take_if(|kept| *kept == id);
-        }
-        let mut orders = Vec::new();
-        if matches!(end, End::GivenBack(_) | End::Kept)
-            && let Some(footprint) = self.footprints.get_mut(grant.footprint.0)
-        {
-            footprint.handle_given_back();
-            orders.extend(iter::from_fn(|| footprint.poll_release()));
-        }
-        Some(Ended { lease, orders })
+        let traced = self.footprints.get_mut(grant.footprint.0);
+        traced.is_some_and(|traced| traced.footprint.handle_restore_sent(node))
     }
 }
 
-impl<G, W: Asks<M>, M: Clone, R> Client<G, W, M, R> {
-    /// Sees to everything that is due at `now`, and to what may be taken along.
+impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
+    /// Sees to everything that is due, and to what may be taken along. Those who wait, and are to be looked at, are returned.
     ///
     /// Timers due within 2 ms come along, so that a loss may be told that much early. Whatever is told, the grant has its place
     /// among the timers again by then; one that is kept no longer gets it when that has been seen to.
-    pub fn handle_timeout(&mut self, now: Timestamp) -> DueNow {
-        let mut due = DueNow::default();
-        for (at, timed) in self.timers.take_due(now) {
+    pub fn handle_timeout(&mut self, at: &Moment<'_>) -> Vec<(QueueId, Place)> {
+        self.turn = at.turn;
+        let (now, mut waiting) = (at.now, Vec::new());
+        let (mut extend, mut give_back) = (Vec::new(), Vec::new());
+        for (due_at, timed) in self.timers.take_due(now) {
             let id = match timed {
                 Timed::Grant(id) => id,
                 Timed::Waiter(queue, place) => {
-                    due.waiting.push((queue, place));
+                    waiting.push((queue, place));
                     continue;
                 }
                 Timed::Ask(ask) => {
@@ -264,33 +295,44 @@ impl<G, W: Asks<M>, M: Clone, R> Client<G, W, M, R> {
                     continue;
                 }
                 Timed::Releases => {
-                    self.handle_releases_due(now);
+                    self.handle_releases_due(at);
+                    continue;
+                }
+                Timed::Again(node) => {
+                    self.handle_again_due(node, at);
+                    continue;
+                }
+                Timed::Restore(id) => {
+                    self.handle_restore_due(id);
                     continue;
                 }
             };
             let Some(grant) = self.grants.get_mut(id.0) else { continue };
             grant.scheduled = None;
-            let at = now.max(at);
-            let Some(of_it) = self.change(id, |leases| leases.handle_timeout(at)) else { continue };
-            if of_it.give_back {
-                due.give_back.push((id, of_it.extend));
+            let due_at = now.max(due_at);
+            let due = self.change(id, |leases| leases.handle_timeout(due_at));
+            let Some(due) = due else { continue };
+            if due.give_back {
+                give_back.push(Event::GiveBack(id, due.extend));
                 continue;
             }
             // Those who see to the timers look again before they sleep.
             let _ = self.schedule(id);
-            due.tell.extend(of_it.tell.map(|action| (id, action)));
-            due.extend.extend(of_it.extend.then_some(id));
+            self.events.extend(due.tell.map(|action| Event::Tell(id, action)));
+            extend.extend(due.extend.then_some(id));
         }
-        due
+        self.extend_due(extend, at);
+        // Whoever is told something may take what is kept, which is not given back then.
+        self.events.extend(give_back);
+        waiting
     }
 
-    /// It is over, and handed to nobody: who is first in its queue asks the nodes.
-    pub fn handle_grant_over(&mut self, id: GrantId) {
-        if let Some((queue, place)) = self.grants.get(id.0).and_then(|grant| grant.station)
-            && let Some(waiting) = self.queues.get_mut(queue.0)
-            && waiting.queue.handle_over(place)
-        {
-            self.next_leader(queue);
+    /// One that was to be kept no longer has been taken: it gets its place among the timers, and is extended where that is due.
+    pub fn handle_taken(&mut self, id: GrantId, extend: bool, at: &Moment<'_>) {
+        let wakeup = self.schedule(id);
+        self.wake(wakeup);
+        if extend && self.grants.get(id.0).is_some_and(|grant| !grant.leases.has_ended()) {
+            self.extend_due(alloc::vec![id], at);
         }
     }
 }

@@ -7,7 +7,7 @@
 use alloc::{boxed::Box, vec::Vec};
 use core::time::Duration;
 
-use super::{Asks, Client, ClientSettings, Event, QueueId, resources::Which};
+use super::{Asks, Client, ClientSettings, Event, Fails, Moment, QueueId, resources::Which};
 use crate::{
     command::NodeId,
     handover::OthersWait,
@@ -60,20 +60,15 @@ pub(super) struct OnNodes {
 
 /// What a lost round has been answered.
 #[derive(Clone, Copy, Debug)]
-pub struct Found<'a> {
+pub(super) struct Found<'a> {
     /// By which nodes what.
-    pub answers: &'a [(NodeId, LineAnswer<'a>)],
+    pub(super) answers: &'a [(NodeId, LineAnswer<'a>)],
     /// It said with what its client stands in the line.
-    pub stood: bool,
-    /// The nodes' clocks in microseconds, as far as they are known: a client whose ticket rested on those alone that have
-    /// answered first would come before others, or after them, by as much as the clocks are apart.
-    pub clocks: &'a [Option<u64>],
-    /// As it is measured.
-    pub round_trip: Option<Duration>,
+    pub(super) stood: bool,
     /// By which those who wait part.
-    pub random: u8,
+    pub(super) random: u8,
     /// When that is known.
-    pub now: Timestamp,
+    pub(super) at: &'a Moment<'a>,
 }
 
 impl OnNodes {
@@ -120,13 +115,15 @@ impl OnNodes {
     }
 }
 
-impl<G, W, M, R> Client<G, W, M, R> {
+impl<G, W, R, E> Client<G, W, R, E> {
     /// Nobody waits here any more: the place is given up.
     pub(super) fn leave_place(&mut self, id: QueueId) {
         if let Some(waiting) = self.queues.get_mut(id.0)
             && let Some(ticket) = waiting.on_nodes.waiter.take().and_then(|waiter| waiter.ticket())
         {
-            self.events.push_back(Event::Leave(waiting.target.clone(), ticket, None));
+            let target = waiting.target.clone();
+            let nodes = (0..self.settings.quorum.nodes()).map(NodeId::new).collect();
+            self.leave_lines(&target, ticket, nodes);
             self.say_place_gone(id);
         }
     }
@@ -186,7 +183,7 @@ impl<G, W, M, R> Client<G, W, M, R> {
     }
 }
 
-impl<G, W: Asks<M>, M: Clone, R> Client<G, W, M, R> {
+impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
     /// Tells one who waits with a place in the lines, and has whoever asks go on where that moves its next round.
     fn tell_waiter(&mut self, id: QueueId, now: Timestamp, tell: impl FnOnce(&mut Waiter, u8)) {
         let random = self.spread(id, now);
@@ -202,7 +199,7 @@ impl<G, W: Asks<M>, M: Clone, R> Client<G, W, M, R> {
     }
 
     /// A node has answered the round with this number after it was lost.
-    pub fn handle_late_answer(
+    pub(super) fn handle_late_answer(
         &mut self,
         id: QueueId,
         number: u64,
@@ -224,7 +221,7 @@ impl<G, W: Asks<M>, M: Clone, R> Client<G, W, M, R> {
                 self.by_name.covering(name, Which::Others).any(|id| self.waits_on_nodes(id));
             if !is_wanted {
                 let target = Target::One(name.clone());
-                self.events.push_back(Event::Leave(target, ticket, Some(node)));
+                self.leave_lines(&target, ticket, alloc::vec![node]);
             }
             return;
         }
@@ -237,7 +234,7 @@ impl<G, W: Asks<M>, M: Clone, R> Client<G, W, M, R> {
                     if hint == LineHint::Wanted
                         && let Some(kept) = self.take_kept(id)
                     {
-                        self.events.push_back(Event::GiveBack(kept));
+                        self.events.push_back(Event::GiveBack(kept, false));
                     }
                 }
                 LineHint::Next | LineHint::StandBy { .. } | LineHint::KeepsOut { .. } => {
@@ -319,9 +316,9 @@ impl<G, W: Asks<M>, M: Clone, R> Client<G, W, M, R> {
             .waiter
             .get_or_insert_with(|| Box::new(Waiter::new(client, quorum).knowing(patience.clone())));
         waiter.handle_other_place(is_left_behind);
-        let Found { clocks, round_trip, random, now, .. } = *found;
+        let Found { random, at: Moment { clocks, round_trip, now, .. }, .. } = *found;
         let answers = found.answers.iter().copied();
-        let next = waiter.handle_lost_round(answers, clocks, round_trip, random, now);
+        let next = waiter.handle_lost_round(answers, clocks, *round_trip, random, *now);
         match next {
             Some(_) => self.handle_placed(id),
             None => on_nodes.waiter = None,

@@ -4,27 +4,14 @@
 //! begins: no two numbers hold at once.
 
 use alloc::vec::Vec;
-use core::time::Duration;
 
-use super::{Asks, Client, GrantId, Pause, QueueId, gone};
+use super::{Asks, Client, Fails, GrantId, Moment, Pause, QueueId, gone};
 use crate::{
     fencing::FencingToken,
     handover::GivenBack,
     leases::{Begun, NextLease, Situation},
-    time::Timestamp,
     timers::Wakeup,
 };
-
-/// What else decides when a lease is given back.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub struct HandOn {
-    /// For how long hand-overs may go on while others wait: [`turn`](crate::turn_of).
-    pub turn: Duration,
-    /// The time.
-    pub now: Timestamp,
-    /// The same by a clock that may only err by running behind.
-    pub steady: Timestamp,
-}
 
 /// What has become of a lease that was given back.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -37,7 +24,7 @@ pub enum Passed<W> {
     ToNobody,
 }
 
-impl<G, W: Asks<M>, M: Clone, R> Client<G, W, M, R> {
+impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
     /// Whether a grant that is given back may go to anybody of this process: somebody stands in its queue, or it would be
     /// kept. Where not, nobody need read a clock for it.
     pub fn may_pass(&self, id: GrantId) -> bool {
@@ -54,15 +41,15 @@ impl<G, W: Asks<M>, M: Clone, R> Client<G, W, M, R> {
         &mut self,
         id: GrantId,
         number: u64,
-        with: HandOn,
+        at: &Moment<'_>,
     ) -> Option<(Passed<W>, Option<FencingToken>, Vec<W>)> {
-        self.turn = with.turn;
-        let HandOn { now, steady, .. } = with;
+        self.turn = at.turn;
+        let Moment { now, steady, .. } = *at;
         let (queue, place) = self.grants.get(id.0)?.station?;
         if self.kept_back_for(queue, now).is_some() {
             return None;
         }
-        let (situation, spread) = (self.situation(queue, with), self.spread(queue, now));
+        let (situation, spread) = (self.situation(queue, at), self.spread(queue, now));
         let grant = self.grants.get_mut(id.0)?;
         let waiting = self.queues.get_mut(queue.0)?;
         if !grant.leases.may_go_on(number) {
@@ -117,10 +104,10 @@ impl<G, W: Asks<M>, M: Clone, R> Client<G, W, M, R> {
         &mut self,
         id: GrantId,
         next: &NextLease,
-        with: HandOn,
+        at: &Moment<'_>,
     ) -> Option<(Begun, Wakeup)> {
         let (queue, _) = self.grants.get(id.0)?.station?;
-        let situation = self.situation(queue, with);
+        let situation = self.situation(queue, at);
         let begun = self.change(id, |leases| {
             let situation = leases.situation(situation);
             leases.resume(next, situation)
@@ -129,13 +116,13 @@ impl<G, W: Asks<M>, M: Clone, R> Client<G, W, M, R> {
         Some((begun, wakeup))
     }
 
-    fn situation(&self, queue: QueueId, with: HandOn) -> Situation {
-        let HandOn { turn, now, steady } = with;
+    fn situation(&self, queue: QueueId, at: &Moment<'_>) -> Situation {
+        let Moment { turn, now, steady, .. } = *at;
         Situation { others: self.others_wait(queue, now), turn, now, steady }
     }
 }
 
-impl<G, W, M, R> Client<G, W, M, R> {
+impl<G, W, R, E> Client<G, W, R, E> {
     /// What this queue keeps as nobody's, for one who takes it or gives it back.
     pub fn take_kept(&mut self, queue: QueueId) -> Option<GrantId> {
         self.queues.get_mut(queue.0)?.kept.take()

@@ -4,16 +4,16 @@
 //! held here, or what the leader's rounds have found. One whose time is up while a round is under way is told what that
 //! finds, as a round of its own might end a little later too.
 
-use alloc::{boxed::Box, vec::Vec};
+use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use core::mem;
 
 use super::{
-    AskId, Asks, Client, Event, GrantId, NO_SLACK, Pause, QueueId, Timed, Waiter, Waiting,
-    all_gone, asking::Phase, gone, looked_at,
+    AskId, Asks, Client, Event, Fails, GrantId, Met, NO_SLACK, Pause, QueueId, Timed, Waiter,
+    Waiting, all_gone, asking::Phase, looked_at,
 };
 use crate::{
     acquisition::{GiveUp, TurnedAway},
-    concurrency::Turn,
+    owner::Owner,
     queue::{Comer, Joined, Known, Place, Station},
     time::Timestamp,
     timers::Wakeup,
@@ -21,9 +21,9 @@ use crate::{
 
 /// What becomes of a request that has come.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub enum Came<W, M> {
-    /// Its round begins.
-    Begins(Place, AskId, W, Turn),
+pub enum Came<W, E> {
+    /// Its round begins: [`Client::begin_round`] is to be called.
+    Begins(Place, AskId),
     /// It waits, or is about to ask.
     Waits(Place),
     /// It takes what is kept as nobody's.
@@ -31,7 +31,7 @@ pub enum Came<W, M> {
     /// It does not wait, and this lease of the process is in its way.
     Held(GrantId, W),
     /// It does not wait, and others do, who have found this.
-    Told(M, W),
+    Told(Arc<Met<E>>, W),
     /// No more are begun.
     Closed(W),
 }
@@ -47,7 +47,7 @@ pub enum Late<W, S> {
     InVain(W, GiveUp, Option<GrantId>),
 }
 
-impl<G, W: Asks<M>, M: Clone, R> Client<G, W, M, R> {
+impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
     /// Somebody comes. The grant `over` was in its way, and is by now known not to be.
     pub fn join(
         &mut self,
@@ -55,8 +55,8 @@ impl<G, W: Asks<M>, M: Clone, R> Client<G, W, M, R> {
         over: Option<GrantId>,
         mut request: W,
         now: Timestamp,
-    ) -> Came<W, M> {
-        let rests = |waiting: &Waiting<W, M>| matches!(waiting.contended.first, Pause::Rest(_));
+    ) -> Came<W, E> {
+        let rests = |waiting: &Waiting<W, E>| matches!(waiting.contended.first, Pause::Rest(_));
         let leaves_it = !request.asks_once()
             && self.queues.get(id.0).is_some_and(|waiting| rests(waiting))
             && self.is_wanted_beside(id);
@@ -117,13 +117,11 @@ impl<G, W: Asks<M>, M: Clone, R> Client<G, W, M, R> {
         request: W,
         first: Pause,
         now: Timestamp,
-    ) -> Came<W, M> {
+    ) -> Came<W, E> {
         let id = self.begin_asking(queue, (place, leads), request, first);
         self.go_on(id, now);
         match self.events.pop_back() {
-            Some(Event::Begin(begins, request, turn)) if begins == id => {
-                Came::Begins(place, id, request, turn)
-            }
+            Some(Event::Begin(begins)) if begins == id => Came::Begins(place, id),
             event => {
                 self.events.extend(event);
                 Came::Waits(place)
@@ -152,7 +150,7 @@ impl<G, W: Asks<M>, M: Clone, R> Client<G, W, M, R> {
         id: QueueId,
         place: Place,
         now: Timestamp,
-        says: impl FnOnce(&mut W, Option<&G>, (usize, Option<u32>)) -> Option<S>,
+        says: impl FnOnce(&mut W, Option<Owner>, (usize, Option<u32>)) -> Option<S>,
     ) -> Late<W, S> {
         let (rank, leader) = (self.rank(id), self.leader(id).map(|leader| leader.phase));
         let waits_for_turn = matches!(leader, Some(Phase::Turn(_)));
@@ -186,7 +184,7 @@ impl<G, W: Asks<M>, M: Clone, R> Client<G, W, M, R> {
             let left = waiting.queue.leave(place);
             return left.map_or(Late::Nothing, |waiter| Late::InVain(waiter.request, told, holder));
         }
-        let held = holder.and_then(|grant| self.grants.get(grant.0)).map(|grant| &grant.data);
+        let held = holder.and_then(|grant| self.grants.get(grant.0)).map(|grant| grant.owner);
         let said = says(&mut waiter.request, held, (here, rank));
         // Timers that are due within a moment come along, and this one may have been one of them.
         let wakeup = self.look_at(id, place);
@@ -194,22 +192,10 @@ impl<G, W: Asks<M>, M: Clone, R> Client<G, W, M, R> {
         Late::Waits(said)
     }
 
-    /// Leaves the queue, from wherever in it. One that is in a round learns it from its caller, who has gone.
-    pub fn leave(&mut self, id: QueueId, place: Place) -> Option<W> {
-        let waiting = self.queues.get_mut(id.0)?;
-        let now_at = waiting.queue.now_at(place);
-        if let Some(waiter) = waiting.queue.leave(place) {
-            return Some(gone(&mut self.timers, id, waiter));
-        }
-        let ask = waiting.asks.find(now_at)?;
-        let in_round = self.asking.get(ask.0)?.phase == Phase::Round;
-        if in_round { None } else { self.end_asking(ask) }
-    }
-
     /// Takes out all who wait in any queue.
     pub fn take_all_waiting(&mut self) -> Vec<W> {
         let Self { queues, timers, .. } = self;
-        let of_one = |(key, waiting): (_, &mut Box<Waiting<W, M>>)| {
+        let of_one = |(key, waiting): (_, &mut Box<Waiting<W, E>>)| {
             all_gone(timers, QueueId(key), waiting.queue.take_all())
         };
         queues.iter_mut().flat_map(of_one).collect()
@@ -221,13 +207,13 @@ impl<G, W: Asks<M>, M: Clone, R> Client<G, W, M, R> {
     }
 
     /// How many come before this place, where somebody stands there or asks; and what the last round has met.
-    pub fn ahead(&self, id: QueueId, place: Place) -> Option<(usize, Option<&M>)> {
+    pub fn ahead(&self, id: QueueId, place: Place) -> Option<(usize, Option<&Arc<Met<E>>>)> {
         let waiting = self.queues.get(id.0)?;
         Some((waiting.ahead(place)?, waiting.contended.met.as_ref().map(|(met, _)| met)))
     }
 }
 
-impl<W, M> Waiting<W, M> {
+impl<W, E> Waiting<W, E> {
     /// How many come before this place: those in line, and who asks for them.
     fn ahead(&self, place: Place) -> Option<usize> {
         match (self.queue.ahead(place), self.queue.station()) {

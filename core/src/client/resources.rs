@@ -10,7 +10,7 @@ use alloc::{
 };
 use core::{iter, mem, time::Duration};
 
-use super::{Asks, Client, Event, GrantId, NodeSet, QueueId, Waiting, all_gone};
+use super::{Asks, Client, Event, Fails, GrantId, NodeSet, QueueId, Waiting, all_gone};
 use crate::{
     handover::keeps_back, queue::Station, resource::Resource, slots::Slots, target::Target,
     time::Timestamp,
@@ -109,7 +109,7 @@ impl ByName {
     }
 }
 
-impl<G, W, M, R> Client<G, W, M, R> {
+impl<G, W, R, E> Client<G, W, R, E> {
     /// Somebody has to do with a target, until [`close_queue`](Self::close_queue) is called as often.
     pub fn open_queue(&mut self, target: &Target) -> QueueId {
         if !target.is_shared()
@@ -138,6 +138,19 @@ impl<G, W, M, R> Client<G, W, M, R> {
         self.waiting_sets =
             self.waiting_sets.saturating_sub(usize::from(waiting.contended.waits_since.is_some()));
         all_gone(&mut self.timers, id, waiting.queue.take_all())
+    }
+
+    /// One more has to do with it.
+    pub(super) fn hold_queue(&mut self, id: QueueId) {
+        if let Some(waiting) = self.queues.get_mut(id.0) {
+            waiting.users = waiting.users.saturating_add(1);
+        }
+    }
+
+    /// One less has. Whoever stands there would have to do with it: there is nobody.
+    pub(super) fn let_go_of_queue(&mut self, id: QueueId) {
+        let left = self.close_queue(id);
+        self.events.extend(left.into_iter().map(Event::Gone));
     }
 
     /// How many queues there are.
@@ -239,7 +252,7 @@ impl<G, W, M, R> Client<G, W, M, R> {
     }
 }
 
-impl<G, W: Asks<M>, M: Clone, R> Client<G, W, M, R> {
+impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
     /// Who asks for several resources has lost a round by others' keys, and waits since then.
     pub(super) fn handle_set_waits(&mut self, id: QueueId, since: Timestamp) {
         if let Some(waiting) = self.queues.get_mut(id.0).filter(|it| it.target.is_set())

@@ -1,17 +1,23 @@
 //! The rounds of those who ask: what each is begun with, and what follows when it is won or lost.
 //!
 //! It decides that each who waits behind a leader is asked whether it goes on by what the leader's round has found, and who asks
-//! next behind one whose rounds take too long for what it has asked for. What a round is, `round` decides; its driver runs it.
+//! next behind one whose rounds take too long for what it has asked for. What a round is, `round` decides; `attempts` has those
+//! that are under way.
 
-use alloc::vec::Vec;
-use core::time::Duration;
+use alloc::{sync::Arc, vec::Vec};
+use core::{mem, time::Duration};
 
 use super::{
-    AskId, Asks, Client, Event, Found, GrantId, Pause, QueueId, Waiter, all_gone, asking::Phase,
+    AskId, Asks, Client, Event, Fails, GrantId, Met, Moment, Pause, QueueId, RoundAsked, Told,
+    Waiter, all_gone, asking::Phase, on_nodes::Found,
 };
 use crate::{
     acquisition::{GiveUp, LostRound, Next},
+    concurrency::Turn,
+    fencing::FencingToken,
+    handover::MOST_IN_A_ROW,
     line::Stand,
+    owner::Owner,
     queue::Place,
     round::RoundLoss,
     time::Timestamp,
@@ -20,87 +26,119 @@ use crate::{
 /// For how long a resource that was waited for here is taken for one that will be waited for again.
 const LATELY: Duration = Duration::from_secs(1);
 
-/// What a request asks for, as far as it makes a difference to how its round is begun.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub struct RoundAsked {
-    /// It may have several tokens, one for each lease that follows.
-    pub may_have_several: bool,
-    /// It is kept behind its lease, so that some are likely to follow.
-    pub lingers: bool,
-    /// For how long its keys live.
-    pub ttl: Duration,
-}
-
-/// How a round is begun.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub struct RoundBegun {
-    /// Whether it asks for several tokens.
-    pub several: bool,
+/// From which place a round is begun.
+pub(super) struct Placed {
     /// What it says of its place in the lines on the nodes.
-    pub stand: Option<Stand>,
+    pub(super) stand: Option<Stand>,
     /// Tells answers that come late apart from those to another round.
-    pub number: u64,
+    pub(super) number: u64,
     /// Under which place of which queue what it wins may be handed on.
-    pub station: Option<(QueueId, Place)>,
+    pub(super) station: Option<(QueueId, Place)>,
 }
 
-impl<G, W: Asks<M>, M: Clone, R> Client<G, W, M, R> {
-    /// A round begins. It is to ask for several tokens where leases are likely to follow. A resource that nobody waits for is
+impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
+    /// How many tokens a round is to ask for: several where leases are likely to follow. A resource that nobody waits for is
     /// asked for as ever: it costs no more tokens than leases.
-    pub fn begin_round(
-        &mut self,
-        id: AskId,
-        asked: RoundAsked,
-        now: Timestamp,
-    ) -> Option<RoundBegun> {
-        let asking = self.asking.get_mut(id.0)?;
-        let (queue, place, leads) = (asking.queue, asking.place, asking.leads);
-        let waiting = self.queues.get_mut(queue.0)?;
-        let is_any = waiting.target.is_any();
-        let mut several = asked.lingers;
-        if leads {
-            waiting.in_round = true;
+    pub fn tokens_wanted(&self, id: AskId, asked: &RoundAsked, now: Timestamp) -> u64 {
+        let mut several = !asked.linger.is_zero();
+        if let Some(asking) = self.asking.get(id.0).filter(|asking| asking.leads)
+            && let Some(waiting) = self.queues.get(asking.queue.0)
+        {
             let lately = |at: Timestamp| now.saturating_since(at) < LATELY;
             several |=
                 !waiting.queue.is_empty() || waiting.contended.waited_for.is_some_and(lately);
         }
-        several &= asked.may_have_several;
+        several &= self.settings.counts_ranges && !asked.alone && !asked.target.is_any();
+        if several { MOST_IN_A_ROW } else { 1 }
+    }
+
+    /// The turn of one whose round begins, and its queue. Nothing where it is gone; no turn where it was answered instead.
+    pub(super) fn take_turn(
+        &mut self,
+        id: AskId,
+        at: &Moment<'_>,
+    ) -> Option<(QueueId, Option<Turn>)> {
+        let Some(asking) = self.asking.get_mut(id.0) else {
+            // Its turn was given back when it went.
+            self.let_in(at);
+            return None;
+        };
+        let (queue, takes_place) = (asking.queue, asking.takes_place);
+        let is_given_up = asking.request.as_ref().is_none_or(Asks::is_given_up);
+        if self.closed || is_given_up {
+            let told = self.closed.then_some(GiveUp::Closed);
+            self.give_up(id, None, told);
+            self.let_in(at);
+            return None;
+        }
+        let turn = asking.turn.take();
+        // What is under way must not be in the way of the next round. One that takes the place in line comes at once, and is
+        // denied as the one before it was.
+        if !takes_place {
+            let heard_out = mem::take(&mut asking.heard_out);
+            self.hear_no_longer(heard_out);
+        }
+        Some((queue, turn))
+    }
+
+    /// From which place in the lines on the nodes a round is begun.
+    pub(super) fn place_of_round(
+        &mut self,
+        id: AskId,
+        asked: &RoundAsked,
+        several: bool,
+        now: Timestamp,
+    ) -> Placed {
+        let nowhere = Placed { stand: None, number: 0, station: None };
+        let Some(asking) = self.asking.get(id.0) else { return nowhere };
+        let (queue, place, leads) = (asking.queue, asking.place, asking.leads);
+        let Some(waiting) = self.queues.get_mut(queue.0) else { return nowhere };
+        waiting.in_round |= leads;
+        let is_any = waiting.target.is_any();
         let station = (leads && !is_any).then_some((queue, place));
         if is_any && !leads {
             // Nobody waits here: it asks once, beside others who do.
-            return Some(RoundBegun { several, stand: None, number: 0, station });
+            return Placed { station, ..nowhere };
         }
         let named = several.then_some(self.settings.client);
         let (stand, number) = waiting.on_nodes.begin_round(named, asked.ttl, now);
         if stand.is_some_and(|stand| stand.ticket.is_some()) {
             self.handle_placed(queue);
         }
-        Some(RoundBegun { several, stand, number, station })
+        Placed { stand, number, station }
     }
 
-    /// Its round was won, as this grant. Those who wanted to know what it finds are returned: the resource is held here.
-    /// Of several permits there may be more, and whoever is next asks at once.
-    pub fn handle_won(
+    /// Its round was won, as this grant, and is answered. Those who wanted to know what it finds are told that the resource is
+    /// held here. Of several permits there may be more, and whoever is next asks at once.
+    pub(super) fn handle_won(
         &mut self,
         id: AskId,
         grant: GrantId,
-        turn: Duration,
+        (took, counter): (Duration, Option<FencingToken>),
         now: Timestamp,
-    ) -> Vec<W> {
-        self.turn = turn;
-        let Some(asking) = self.asking.get(id.0) else { return Vec::new() };
+    ) {
+        let Some(asking) = self.asking.get_mut(id.0) else { return };
         let (queue, place, leads) = (asking.queue, asking.place, asking.leads);
+        let (request, heard_out) = (asking.request.take(), mem::take(&mut asking.heard_out));
+        self.hear_no_longer(heard_out);
+        self.events.extend(request.map(|request| Event::Won {
+            request,
+            grant,
+            at: now,
+            took,
+            counter,
+        }));
         if !leads {
             self.end_asking(id);
-            return Vec::new();
+            return;
         }
         self.handle_place_served(queue, now);
-        let Some(waiting) = self.queues.get_mut(queue.0) else { return Vec::new() };
+        let Some(waiting) = self.queues.get_mut(queue.0) else { return };
         waiting.forget_met();
         waiting.begin_with(Pause::None);
         if waiting.target.is_any() {
             self.end_asking(id);
-            return Vec::new();
+            return;
         }
         waiting.in_round = false;
         waiting.queue.handle_won(place);
@@ -109,42 +147,45 @@ impl<G, W: Asks<M>, M: Clone, R> Client<G, W, M, R> {
         let sharing = waiting.queue.take_sharing();
         self.forget_asking(id);
         self.handle_set_served(queue);
-        all_gone(&mut self.timers, queue, sharing)
+        let sharing = all_gone(&mut self.timers, queue, sharing);
+        self.events.extend(sharing.into_iter().map(|request| Event::HeldHere(request, grant)));
     }
 
     /// Its round was lost: it takes its place in the lines on the nodes, and where it has asked for a permit beside the queue, in
     /// which nobody stands, it asks for all from now on. Says when the next one begins by the lines, and whether the round is
     /// to be heard out before it is undone.
-    pub fn handle_found(
+    pub(super) fn handle_found(
         &mut self,
         id: AskId,
-        request: &W,
         lost: LostRound,
         found: &Found<'_>,
-    ) -> (LostRound, bool) {
-        let Some(asking) = self.asking.get(id.0) else { return (lost, false) };
-        let (queue, asks_once) = (asking.queue, request.asks_once());
-        if lost.loss == RoundLoss::Contended && !asks_once && !request.is_given_up() {
+    ) -> Option<(LostRound, bool)> {
+        let asking = self.asking.get_mut(id.0)?;
+        asking.takes_place = !found.stood;
+        let (queue, request) = (asking.queue, asking.request.as_ref()?);
+        let (asks_once, is_given_up) = (request.asks_once(), request.is_given_up());
+        if lost.loss == RoundLoss::Contended && !asks_once && !is_given_up {
             self.lead(id);
         }
         // Who asks once does not stand there, nor does one who asks for a permit beside the queue.
         let leads = self.asking.get(id.0).is_some_and(|asking| asking.leads);
         if asks_once || !leads {
-            return (lost, false);
+            return Some((lost, false));
         }
         let lost = match lost.loss {
             RoundLoss::Contended => lost.in_line(self.stand_on_nodes(queue, found)),
             RoundLoss::NoQuorum if lost.outdated => {
                 let waiting = self.queues.get_mut(queue.0);
                 let waiter = waiting.and_then(|waiting| waiting.on_nodes.waiter.as_mut());
-                let next = waiter.and_then(|it| it.handle_outdated_round(found.random, found.now));
+                let next =
+                    waiter.and_then(|it| it.handle_outdated_round(found.random, found.at.now));
                 lost.in_line(next)
             }
             RoundLoss::NoQuorum | RoundLoss::TooLate | RoundLoss::Abandoned => lost,
         };
         let waiting = self.queues.get(queue.0).filter(|_| lost.in_line.is_some());
         let waiter = waiting.and_then(|waiting| waiting.on_nodes.waiter.as_ref());
-        (lost, waiter.is_some_and(|waiter| waiter.hears_out()))
+        Some((lost, waiter.is_some_and(|waiter| waiter.hears_out())))
     }
 
     /// One who asks beside its queue asks for all from now on, where nobody stands there.
@@ -159,44 +200,43 @@ impl<G, W: Asks<M>, M: Clone, R> Client<G, W, M, R> {
         }
     }
 
-    /// Its round was lost, which is known, and has been undone, at `now`: it goes on, or is answered; and so are those behind it
-    /// who wait in vain. What it says meanwhile, where it goes on, is returned; it is told how many clients stand before this
-    /// one on the nodes.
-    pub fn handle_lost<S>(
+    /// Its round was lost, and has been undone: it goes on, or is answered; and so are those behind it who wait in vain.
+    pub(super) fn handle_lost(
         &mut self,
         id: AskId,
-        mut request: W,
-        (lost, met): (LostRound, M),
-        (turn, round_trip, random): (Duration, Option<Duration>, u8),
-        now: Timestamp,
-        says: impl FnOnce(&mut W, Option<u32>) -> Option<S>,
-    ) -> Option<S> {
-        self.turn = turn;
-        let Some(asking) = self.asking.get(id.0) else {
-            self.events.push_back(Event::Gone(request));
-            return None;
-        };
+        met: Arc<Met<E>>,
+        owner: Owner,
+        random: u8,
+        at: &Moment<'_>,
+        log: &mut dyn FnMut(&mut W, Told<'_>),
+    ) {
+        let (lost, now, traffic) = (met.lost, at.now, self.acquires.traffic());
+        let Some(asking) = self.asking.get_mut(id.0) else { return };
         let (queue, place, leads) = (asking.queue, asking.place, asking.leads);
-        let traffic = self.acquires.traffic();
-        let next = request.acquisition().handle_lost_round(lost, traffic, round_trip, random, now);
-        // One that its caller gave up has found nothing.
-        if leads && lost.loss != RoundLoss::Abandoned {
-            self.share_loss(queue, (lost, met), request.acquisition().next_round(), now);
+        asking.attempt = None;
+        let Some(mut request) = asking.request.take() else { return };
+        log(&mut request, Told::Lost(&lost, owner, met.granted));
+        request.handle_met(&met);
+        if lost.loss == RoundLoss::TooLate {
+            // Before anybody else may ask.
+            let heard_out = mem::take(&mut asking.heard_out);
+            self.hear_no_longer(heard_out);
         }
-        let (look_until, at) = match next {
+        let acquisition = request.acquisition();
+        let next = acquisition.handle_lost_round(lost, traffic, at.round_trip, random, now);
+        if leads {
+            self.share_loss(queue, met, request.acquisition().next_round(), now);
+        }
+        let (look_until, pause_until) = match next {
             Next::Again { look_until, at } => (look_until, at),
-            Next::GiveUp(told) => {
-                self.give_up(id, Some(request), Some(told));
-                return None;
-            }
+            Next::GiveUp(told) => return self.give_up(id, Some(request), Some(told)),
         };
         if leads && lost.loss == RoundLoss::Contended {
             self.handle_set_waits(queue, request.acquisition().started());
         }
-        let said = says(&mut request, self.rank(queue));
+        log(&mut request, Told::Waits(self.rank(queue)));
         if request.is_given_up() {
-            self.give_up(id, Some(request), None);
-            return said;
+            return self.give_up(id, Some(request), None);
         }
         let rest = if lost.loss == RoundLoss::TooLate && leads {
             // Nobody holds it, and those behind may have asked for a longer ttl.
@@ -204,32 +244,24 @@ impl<G, W: Asks<M>, M: Clone, R> Client<G, W, M, R> {
         } else {
             self.stand_behind(id, request)
         };
-        let Some(request) = rest else { return said };
+        let Some(request) = rest else { return };
         if self.closed {
-            self.give_up(id, Some(request), Some(GiveUp::Closed));
-            return said;
+            return self.give_up(id, Some(request), Some(GiveUp::Closed));
         }
         if let Some(asking) = self.asking.get_mut(id.0) {
             (asking.request, asking.has_paused) = (Some(request), true);
-            asking.phase = Phase::Pauses { at, begins: false };
+            asking.phase = Phase::Pauses { at: pause_until, begins: false };
             if let Some(until) = look_until {
-                asking.phase = Phase::Looks(until, at);
+                asking.phase = Phase::Looks(until, pause_until);
                 self.events.push_back(Event::Look(id, until));
             }
         }
         self.go_on(id, now);
-        said
     }
 
     /// A leader's round is lost, and it goes on at `next`. Those behind who wait in vain, by what it has met, are answered.
-    fn share_loss(
-        &mut self,
-        id: QueueId,
-        (lost, met): (LostRound, M),
-        next: Timestamp,
-        now: Timestamp,
-    ) {
-        let traffic = self.acquires.traffic();
+    fn share_loss(&mut self, id: QueueId, met: Arc<Met<E>>, next: Timestamp, now: Timestamp) {
+        let (lost, traffic) = (met.lost, self.acquires.traffic());
         let Some(waiting) = self.queues.get_mut(id.0) else { return };
         if lost.found_held() {
             waiting.stay.handle_left();
@@ -294,13 +326,13 @@ impl<G, W: Asks<M>, M: Clone, R> Client<G, W, M, R> {
         None
     }
 
-    /// Its driver has let go of it, in whatever way.
-    pub fn handle_gone_away(&mut self, id: AskId) {
-        self.give_up(id, None, None);
+    /// Who asks.
+    pub fn request(&self, id: AskId) -> Option<&W> {
+        self.asking.get(id.0)?.request.as_ref()
     }
 
     /// The next leader leaves the resource to others until then.
-    pub fn rest_until(&mut self, id: QueueId, until: Timestamp) {
+    pub(super) fn rest_until(&mut self, id: QueueId, until: Timestamp) {
         if let Some(waiting) = self.queues.get_mut(id.0) {
             waiting.begin_with(Pause::Rest(until));
         }

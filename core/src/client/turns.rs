@@ -3,12 +3,8 @@
 //!
 //! What a lane decides, [`Concurrency`](crate::Concurrency) decides.
 
-use super::{AskId, Asks, Client, Event, NO_SLACK, Timed, asking::Phase};
-use crate::{
-    acquisition::TurnedAway,
-    concurrency::{Load, Turn},
-    time::Timestamp,
-};
+use super::{AskId, Asks, Client, Event, Fails, Moment, NO_SLACK, Timed, asking::Phase};
+use crate::{acquisition::TurnedAway, concurrency::Turn, time::Timestamp};
 
 /// One of the two.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -19,7 +15,7 @@ pub enum Lane {
     Releases,
 }
 
-impl<G, W: Asks<M>, M: Clone, R> Client<G, W, M, R> {
+impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
     /// A turn for a round. It is at the end of the lane: many who wait for one resource must not keep all others from theirs.
     pub(super) fn want_turn(&mut self, id: AskId, now: Timestamp) {
         let Some(asking) = self.asking.get_mut(id.0) else { return };
@@ -45,50 +41,21 @@ impl<G, W: Asks<M>, M: Clone, R> Client<G, W, M, R> {
     fn begin_turn(&mut self, id: AskId, turn: Turn) {
         self.stop_timer(id);
         let Some(asking) = self.asking.get_mut(id.0) else { return };
-        asking.phase = Phase::Round;
-        if let Some(request) = asking.request.take() {
-            self.events.push_back(Event::Begin(id, request, turn));
-        }
+        (asking.phase, asking.turn) = (Phase::Round, Some(turn));
+        self.events.push_back(Event::Begin(id));
     }
 
-    /// A release begins now, and is returned with its turn; or it waits for one at the end of its lane, up to the deadline.
-    pub fn want_release(
-        &mut self,
-        release: R,
-        deadline: Option<Timestamp>,
-        now: Timestamp,
-    ) -> Option<(R, Turn)> {
-        if let Some(turn) = self.releases.begin(now) {
-            return Some((release, turn));
-        }
-        if let Err(release) = self.releases.wait(release, deadline) {
-            // This lane is never closed.
-            self.events.push_back(Event::Release(release, Err(TurnedAway::Closed)));
-        }
-        self.look_at_releases();
-        self.let_releases_in(now);
-        None
-    }
-
-    /// A turn is given back, with what its round says of the load where it says anything. Says whether somebody waits for it:
-    /// then [`let_in`](Self::let_in) is to be called.
-    pub fn give_back(
-        &mut self,
-        lane: Lane,
-        turn: &mut Turn,
-        load: Option<Load>,
-        now: Timestamp,
-    ) -> bool {
-        match lane {
-            Lane::Acquires => self.acquires.give_back(turn, load, now),
-            Lane::Releases => self.releases.give_back(turn, load, now),
+    /// A turn comes back at a time that is not known. Where somebody waits for it, that is said.
+    pub(super) fn give_turn_back(&mut self, turn: &mut Turn) {
+        if self.acquires.give_back(turn, None, Timestamp::ORIGIN) {
+            self.events.push_back(Event::LetIn);
         }
     }
 
     /// Gives turns to those who are next, as long as there are any.
-    pub fn let_in(&mut self, now: Timestamp) {
-        self.let_acquires_in(now);
-        self.let_releases_in(now);
+    pub fn let_in(&mut self, at: &Moment<'_>) {
+        self.let_acquires_in(at.now);
+        self.let_releases_in(at);
     }
 
     fn let_acquires_in(&mut self, now: Timestamp) {
@@ -100,9 +67,9 @@ impl<G, W: Asks<M>, M: Clone, R> Client<G, W, M, R> {
         }
     }
 
-    fn let_releases_in(&mut self, now: Timestamp) {
-        while let Some((release, turn)) = self.releases.next(now) {
-            self.events.push_back(Event::Release(release, turn));
+    pub(super) fn let_releases_in(&mut self, at: &Moment<'_>) {
+        while let Some((id, turn)) = self.releases.next(at.now) {
+            self.handle_release_turn(id, turn, at);
         }
     }
 
@@ -113,15 +80,15 @@ impl<G, W: Asks<M>, M: Clone, R> Client<G, W, M, R> {
     }
 
     /// Releases whose time in their lane is up are told so, however many stand before them.
-    pub(super) fn handle_releases_due(&mut self, now: Timestamp) {
+    pub(super) fn handle_releases_due(&mut self, at: &Moment<'_>) {
         self.release_timer = None;
-        while let Some(release) = self.releases.turn_away(now) {
-            self.events.push_back(Event::Release(release, Err(TurnedAway::Late)));
+        while let Some(id) = self.releases.turn_away(at.now) {
+            self.handle_release_turn(id, Err(TurnedAway::Late), at);
         }
         self.look_at_releases();
     }
 
-    fn look_at_releases(&mut self) {
+    pub(super) fn look_at_releases(&mut self) {
         if let Some(at) = self.releases.poll_timeout()
             && self.release_timer.is_none_or(|timer| at < timer)
         {

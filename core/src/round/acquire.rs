@@ -111,6 +111,11 @@ impl Round {
         })
     }
 
+    /// Whether there is one, but for a release.
+    pub fn has_commands(&self) -> bool {
+        !self.commands.is_empty()
+    }
+
     /// Hands over what is known of where the key stands, once, after the verdict. The caller sees to what has to be undone
     /// from then on, and has [`tell`](Round::tell) tell it of the answers that come later; this round yields no more releases
     /// of it.

@@ -5,20 +5,33 @@
 
 use std::{cmp::Reverse, fmt::Display, sync::Arc, time::Duration};
 
+use tokio::sync::oneshot;
+
 use crate::{
-    engine::{
-        Engine, HeldTenure, NodeSlot,
-        line::Ahead,
-        resources::ResourceSlot,
-        round::{AcquireRound, AcquireSpec, Answer, HeardOut},
-    },
+    engine::{Engine, HeldTenure, NodeSlot, line::Ahead, resources::ResourceSlot},
     error::{AcquireError, NodeOutcome, NodeReport, Reports},
+    node::NodeError,
     protocol::{
-        Acquisition, Drift, GiveUp, Lane, LostRound, NodeId, Owner, Resource, RoundLoss, Target,
-        Timestamp, TurnedAway,
+        self, Acquisition, GiveUp, Lane, NodeId, Owner, Resource, RoundAsked, RoundLoss, Said,
+        Target, Timestamp, Told, TurnedAway, WaitPolicy,
     },
     telemetry::{self, Asked, Caller},
 };
+
+/// What a caller asked for, checked.
+#[derive(Clone, Debug)]
+pub(crate) struct AcquireSpec {
+    pub(crate) round: RoundAsked,
+    pub(crate) wait_policy: WaitPolicy,
+    pub(crate) through_outages: bool,
+    /// In which span it was asked for.
+    pub(crate) caller: Caller,
+}
+
+pub(in crate::engine) type Answer = oneshot::Sender<Result<HeldTenure, AcquireError>>;
+
+/// What a lost round has met.
+pub(in crate::engine) type Met = protocol::Met<NodeError>;
 
 /// A request with what decides on it, and with what the nodes have said.
 pub(in crate::engine) struct Request {
@@ -32,56 +45,10 @@ pub(in crate::engine) struct Request {
     found_held: Option<Arc<Met>>,
     /// When it says for whom it waits; nothing once it has.
     pub(in crate::engine) says_at: Option<Timestamp>,
-    /// Its last round has only taken the place in the lines on the nodes.
-    pub(super) takes_place: bool,
-    /// Lost rounds of it that are heard out. Whatever ends this, they are heard no longer.
-    pub(super) heard_out: Vec<HeardOut>,
-}
-
-/// What a lost round has met, for the one that it was begun for and for all who wait behind that.
-pub(in crate::engine) struct Met {
-    pub(super) error: AcquireError,
-    pub(in crate::engine) lost: LostRound,
-    /// When that was known.
-    pub(in crate::engine) at: Timestamp,
-    /// How much clocks may be off by.
-    pub(super) drift: Drift,
-}
-
-impl Met {
-    /// Whom the nodes name that hold the resource.
-    pub(in crate::engine) fn holder(&self) -> Option<String> {
-        self.error.nodes().and_then(Reports::holder)
-    }
-
-    /// Whether a round that took as long would have been in time for this, which it was not for the leader of the line.
-    pub(in crate::engine) fn would_do_for(&self, asked: &AcquireSpec) -> bool {
-        let AcquireSpec { ttl, min_validity, .. } = *asked;
-        let took = self.at.saturating_since(self.lost.begun);
-        let left = ttl.saturating_sub(self.drift.of(ttl)).saturating_sub(took);
-        self.lost.loss == RoundLoss::TooLate && !left.is_zero() && left >= min_validity
-    }
-
-    /// As it is told to one who has asked for this, and has waited for so long.
-    fn told(&self, asked: &AcquireSpec, waited: Duration) -> AcquireError {
-        let mut error = self.error.clone();
-        match &mut error {
-            AcquireError::Contended { target, waited: said, .. } => {
-                (*target, *said) = (Some(asked.target.clone()), waited);
-            }
-            AcquireError::TooLate { target, ttl, min_validity, .. } => {
-                *target = Some(asked.target.clone());
-                (*ttl, *min_validity) = (asked.ttl, asked.min_validity);
-            }
-            AcquireError::NoQuorum { target, .. } => *target = Some(asked.target.clone()),
-            _ => {}
-        }
-        error
-    }
 }
 
 /// For what and for whom somebody waits, to be told without a lock.
-pub(in crate::engine) struct Said {
+pub(in crate::engine) struct Waits {
     caller: Caller,
     target: Target,
     rounds: u32,
@@ -100,38 +67,8 @@ impl Request {
         answer: Answer,
         says_at: Option<Timestamp>,
     ) -> Self {
-        let (last, found_held, takes_place, heard_out) = (None, None, false, Vec::new());
-        Self {
-            asked,
-            resource,
-            acquisition,
-            answer,
-            last,
-            found_held,
-            says_at,
-            takes_place,
-            heard_out,
-        }
-    }
-
-    /// What is under way must not be in the way of the next round. One that takes the place in line comes at once, and is
-    /// denied as the one before it was.
-    pub(super) fn forget_heard_out(&mut self) {
-        if !self.takes_place {
-            self.heard_out.clear();
-        }
-    }
-
-    /// Whether a round may be begun for it.
-    pub(super) fn may_begin(&self, engine: &Engine) -> bool {
-        !engine.is_closed() && !self.answer.is_closed()
-    }
-
-    /// Says why not, if anybody still wants to know.
-    pub(super) fn not_begun(self, engine: &Engine) {
-        if engine.is_closed() {
-            self.give_up_now(engine, GiveUp::Closed);
-        }
+        let (last, found_held) = (None, None);
+        Self { asked, resource, acquisition, answer, last, found_held, says_at }
     }
 
     /// A round for its resource was lost, its own or that of the leader of the line.
@@ -157,15 +94,15 @@ impl Request {
     pub(in crate::engine) fn give_up(self, engine: &Engine, give_up: GiveUp, waiting: usize) {
         let now = engine.now();
         let waited = now.saturating_since(self.acquisition.started());
-        let target = || Some(self.asked.target.clone());
+        let target = || Some(self.asked.round.target.clone());
         let crowded = || AcquireError::Crowded { target: target(), waited, waiting };
-        let found = || self.found_held.as_ref().and_then(|met| met.error.nodes()).cloned();
-        let last = || self.last.as_ref().map(|met| met.told(&self.asked, waited));
+        let found = || self.found_held.as_ref().map(|met| engine.reports(&met.said));
+        let last = || self.last.as_ref().map(|met| engine.error(met, &self.asked.round, waited));
         let error = match give_up {
             GiveUp::Closed => AcquireError::Closed,
             GiveUp::LastRound => last().unwrap_or_else(crowded),
             GiveUp::FoundHeld { free_after } => found().map_or_else(crowded, |nodes| {
-                let resource = in_the_way(&self.asked.target, &nodes);
+                let resource = in_the_way(&self.asked.round.target, &nodes);
                 let (target, expires_in) = (target(), free_after);
                 AcquireError::Contended { target, waited, expires_in, resource, nodes }
             }),
@@ -186,7 +123,7 @@ impl Request {
         let now = engine.now();
         let waited = now.saturating_since(self.acquisition.started());
         let nodes = engine.not_asked().of_lease_here(owner);
-        let target = &self.asked.target;
+        let target = &self.asked.round.target;
         let resource = target.is_set().then(|| target.resource().clone());
         let (target, expires_in) = (Some(target.clone()), Some(left));
         self.refuse(AcquireError::Contended { target, waited, expires_in, resource, nodes }, now);
@@ -197,9 +134,7 @@ impl Request {
         drop(self.answer.send(Ok(held)));
     }
 
-    fn refuse(mut self, error: AcquireError, now: Timestamp) {
-        // Before anybody is told, who may ask again at once.
-        self.heard_out.clear();
+    fn refuse(self, error: AcquireError, now: Timestamp) {
         telemetry::not_acquired(self.shown(now), error.outcome(), &error);
         let _ = self.answer.send(Err(error));
     }
@@ -210,11 +145,11 @@ impl Request {
         holder: Option<Owner>,
         ahead: Ahead,
         now: Timestamp,
-    ) -> Option<Said> {
+    ) -> Option<Waits> {
         self.says_at.take_if(|at| now >= *at)?;
-        Some(Said {
+        Some(Waits {
             caller: self.asked.caller.clone(),
-            target: self.asked.target.clone(),
+            target: self.asked.round.target.clone(),
             rounds: self.acquisition.lost_rounds(),
             waited: now.saturating_since(self.acquisition.started()),
             holder,
@@ -227,28 +162,27 @@ impl Request {
     pub(super) fn shown(&self, now: Timestamp) -> Asked<'_> {
         Asked {
             caller: &self.asked.caller,
-            target: &self.asked.target,
+            target: &self.asked.round.target,
             rounds: self.acquisition.lost_rounds(),
             waited: now.saturating_since(self.acquisition.started()),
         }
     }
 }
 
-impl Said {
+impl Waits {
     /// Tells it. No lock may be held.
     pub(in crate::engine) fn tell(&self, engine: &Engine, now: Timestamp) {
         let Self { caller, target, rounds, waited, holder, ahead, last } = self;
         let asked = Asked { caller, target, rounds: *rounds, waited: *waited };
-        let nodes = last.as_ref().and_then(|met| met.error.nodes());
+        let nodes = last.as_ref().map(|met| engine.reports(&met.said));
         let named = holder.map(|owner| owner.to_string());
         // Without the advice that the error gives, which is for the end of the wait.
-        let met: &dyn Display = match (holder, nodes, last) {
-            (Some(_), ..) => &"held by another lease of this process",
-            (None, Some(nodes), _) => nodes,
-            (None, None, Some(met)) => &met.error,
-            (None, None, None) => &"the first in line here has not been answered yet",
+        let met: &dyn Display = match (holder, &nodes) {
+            (Some(_), _) => &"held by another lease of this process",
+            (None, Some(nodes)) => nodes,
+            (None, None) => &"the first in line here has not been answered yet",
         };
-        let holder = named.or_else(|| last.as_ref().and_then(|met| met.holder()));
+        let holder = named.or_else(|| nodes.as_ref().and_then(Reports::holder));
         let times = engine.is_waiter_told(target.resource(), now);
         let ahead = (ahead.here, ahead.elsewhere);
         telemetry::still_waiting(asked, holder.as_deref(), ahead, met, times);
@@ -263,33 +197,82 @@ fn in_the_way(target: &Target, nodes: &Reports) -> Option<Resource> {
     target.resources().get(usize::from(which)).cloned()
 }
 
+/// What is to be logged of rounds that were lost, without a lock.
+#[derive(Default)]
+pub(in crate::engine) struct Log {
+    lost: Vec<Lost>,
+    waits: Vec<Waits>,
+    /// How long rounds took that nodes have answered.
+    took: Vec<Duration>,
+}
+
+struct Lost {
+    caller: Caller,
+    target: Target,
+    rounds: u32,
+    waited: Duration,
+    owner: Owner,
+    loss: RoundLoss,
+    granted: usize,
+}
+
+impl Log {
+    pub(in crate::engine) fn note(
+        &mut self,
+        request: &mut Request,
+        told: Told<'_>,
+        now: Timestamp,
+    ) {
+        match told {
+            Told::Lost(lost, owner, granted) => {
+                if lost.loss == RoundLoss::Contended {
+                    self.took.push(now.saturating_since(lost.begun));
+                }
+                if telemetry::IS_ON {
+                    let Asked { caller, target, rounds, waited } = request.shown(now);
+                    let (caller, target) = (caller.clone(), target.clone());
+                    let loss = lost.loss;
+                    self.lost.push(Lost { caller, target, rounds, waited, owner, loss, granted });
+                }
+            }
+            Told::Waits(elsewhere) => {
+                let ahead = Ahead { here: 0, elsewhere };
+                self.waits.extend(request.says_for_whom(None, ahead, now));
+            }
+        }
+    }
+
+    /// Tells it. No lock may be held.
+    pub(in crate::engine) fn tell(self, engine: &Engine, now: Timestamp) {
+        let Self { lost, waits, took } = self;
+        took.into_iter().for_each(|took| engine.unloaded.sample(took));
+        for Lost { caller, target, rounds, waited, owner, loss, granted } in lost {
+            let asked = Asked { caller: &caller, target: &target, rounds, waited };
+            telemetry::round_lost(asked, owner, loss, granted);
+        }
+        waits.into_iter().for_each(|waits| waits.tell(engine, now));
+    }
+}
+
 impl Engine {
-    /// A lost round, as it is reported.
-    pub(super) fn error(
-        &self,
-        round: &AcquireRound,
-        lost: LostRound,
-        nodes: Reports,
-        waited: Duration,
-    ) -> AcquireError {
-        let spec = round.round.spec();
-        let target = Some(spec.target.clone());
-        match lost.loss {
+    /// A lost round, as it is reported to one who has asked for this, and has waited for so long.
+    fn error(&self, met: &Met, asked: &RoundAsked, waited: Duration) -> AcquireError {
+        let target = Some(asked.target.clone());
+        let nodes = self.reports(&met.said);
+        match met.lost.loss {
             RoundLoss::TooLate => AcquireError::TooLate {
                 target,
-                ttl: spec.ttl,
-                elapsed: self.now().saturating_since(lost.begun),
-                min_validity: spec.min_validity,
+                ttl: asked.ttl,
+                elapsed: met.at.saturating_since(met.lost.begun),
+                min_validity: asked.min_validity,
             },
-            RoundLoss::NoQuorum => AcquireError::NoQuorum {
-                target,
-                granted: round.granted(),
-                needed: self.quorum.needed(),
-                nodes,
-            },
+            RoundLoss::NoQuorum => {
+                let (granted, needed) = (met.granted, self.quorum.needed());
+                AcquireError::NoQuorum { target, granted, needed, nodes }
+            }
             RoundLoss::Contended | RoundLoss::Abandoned => {
-                let resource = in_the_way(&spec.target, &nodes);
-                let expires_in = lost.free_after;
+                let resource = in_the_way(&asked.target, &nodes);
+                let expires_in = met.lost.free_after;
                 AcquireError::Contended { target, waited, expires_in, resource, nodes }
             }
         }
@@ -297,16 +280,16 @@ impl Engine {
 
     /// Of a request for which no node was asked.
     pub(crate) fn not_asked(&self) -> Reports {
-        self.reports(&vec![NodeOutcome::NotAsked; self.nodes.len()])
+        self.reports(&vec![Said::NotAsked; self.nodes.len()])
     }
 
     /// One report per node.
-    pub(in crate::engine) fn reports(&self, outcomes: &[NodeOutcome]) -> Reports {
-        let report = |(index, (slot, outcome)): (usize, (&NodeSlot, &NodeOutcome))| NodeReport {
+    pub(in crate::engine) fn reports(&self, said: &[Said<NodeError>]) -> Reports {
+        let report = |(index, (slot, said)): (usize, (&NodeSlot, &Said<NodeError>))| NodeReport {
             node: NodeId::new(index),
             address: Arc::clone(&slot.address),
-            outcome: outcome.clone(),
+            outcome: NodeOutcome::of(said),
         };
-        self.nodes.iter().zip(outcomes).enumerate().map(report).collect()
+        self.nodes.iter().zip(said).enumerate().map(report).collect()
     }
 }

@@ -13,7 +13,7 @@ use std::{mem, sync::Arc};
 use super::{Grant, HeldTenure, Tenure};
 use crate::{
     engine::{Engine, Request},
-    protocol::{Begun, HandOn, Passed, Timestamp, Wakeup, turn_of},
+    protocol::{Begun, Passed, Timestamp, Wakeup},
     telemetry::{self, Caller, Held, metrics},
 };
 
@@ -25,11 +25,11 @@ impl Grant {
             return false;
         }
         // Read before the lock is taken: it is code of the user's, which may panic.
-        let (now, steady) = (engine.now(), engine.steady());
-        let with = HandOn { turn: turn_of(engine.unloaded.round_trip()), now, steady };
+        let at = engine.moment();
+        let now = at.now;
         let (passed, before, late, caller) = {
             let mut client = self.client();
-            let Some((passed, before, late)) = client.hand_on(self.id, number, with) else {
+            let Some((passed, before, late)) = client.hand_on(self.id, number, &at) else {
                 return false;
             };
             // Whose it was before.
@@ -52,17 +52,18 @@ impl Grant {
                 true
             }
             Passed::Kept(wakeup) => {
+                // First: nobody else wakes the task before that.
+                engine.wake(wakeup);
                 metrics::released("kept");
                 metrics::lease_given_back();
                 telemetry::kept(self.held(&caller, before));
                 self.handle_changed();
-                engine.wake(wakeup);
                 true
             }
             Passed::ToNobody => false,
         };
         for request in late {
-            engine.refuse_late(request, self);
+            engine.refuse_late(request, self.id);
         }
         handed_on
     }
@@ -78,7 +79,7 @@ impl Grant {
     ) {
         // In its hands before the runtime is asked, which may panic: dropping it gives it back. It is no shorter than before:
         // others are not handed it.
-        let tenure = Tenure::new(Arc::clone(self), number, token, request.asked.ttl);
+        let tenure = Tenure::new(Arc::clone(self), number, token, request.asked.round.ttl);
         let tenure = HeldTenure::new(tenure, Arc::clone(engine));
         engine.wake(wakeup);
         metrics::released("handed_on");

@@ -9,13 +9,10 @@ use std::{mem, sync::Arc};
 
 use futures::future::{join_all, select};
 
-use super::{
-    Grant, HeldTenure, Tenure,
-    ending::{Ended, Ending, Step},
-};
+use super::{Grant, HeldTenure, Tenure};
 use crate::{
     engine::{Engine, NodeSlot, Request},
-    protocol::{Asks, Begun, Command, End, GrantId, HandOn, Timestamp, turn_of},
+    protocol::{Asks, Begun, Command, End, GrantId, Moment},
     shield::shielded,
     telemetry::{self, Held, metrics},
 };
@@ -27,14 +24,12 @@ impl Grant {
         self: &Arc<Self>,
         engine: &Arc<Engine>,
         request: Box<Request>,
-        steady: Timestamp,
-        now: Timestamp,
+        at: &Moment<'_>,
     ) -> Option<Box<Request>> {
         let asked = &request.asked;
-        let with = HandOn { turn: turn_of(engine.unloaded.round_trip()), now, steady };
         let resumed = {
             let mut client = self.client();
-            let resumed = client.resume(self.id, &request.next(steady), with);
+            let resumed = client.resume(self.id, &request.next(at.steady), at);
             if resumed.is_some()
                 && let Some(kept) = client.data_mut(self.id)
             {
@@ -47,42 +42,36 @@ impl Grant {
             return Some(request);
         };
         // In its hands before the runtime is asked, which may panic: dropping it gives it back.
-        let tenure = Tenure::new(Arc::clone(self), number, token, asked.ttl);
+        let tenure = Tenure::new(Arc::clone(self), number, token, asked.round.ttl);
         let tenure = HeldTenure::new(tenure, Arc::clone(engine));
         engine.wake(wakeup);
         metrics::lease_begun();
         let held =
             Held { caller: &request.asked.caller, target: self.target(), owner: self.owner, token };
-        telemetry::acquired(held, 0, now.saturating_since(request.acquisition.started()));
+        telemetry::acquired(held, 0, at.now.saturating_since(request.acquisition.started()));
         request.grant(tenure);
         None
     }
 
     /// Gives it back, if it is kept. No lock may be held.
-    pub(in crate::engine) fn give_back(self: &Arc<Self>, engine: &Arc<Engine>) {
-        if !engine.is_served() {
-            return;
+    pub(in crate::engine) fn give_back(&self, engine: &Arc<Engine>) {
+        if engine.is_served() {
+            drop(self.give_back_as(engine, End::Kept));
         }
-        let _counted = engine.count();
-        let Some(Ended { released, orders, token, caller, report }) = self.end_as(End::Kept) else {
-            return;
-        };
-        let ending = Ending { grant: self, step: Step::Ended };
-        let slot = Arc::clone(&self.resource);
-        drop(engine.release((released, orders), slot, token, caller, report));
-        drop(ending);
     }
 }
 
 impl Engine {
-    /// Gives a grant back that was kept until now: somebody else wants it.
-    pub(in crate::engine) fn give_back_kept(self: &Arc<Self>, kept: GrantId) {
-        let kept = {
-            let mut client = self.client.lock();
-            client.data_mut(kept).and_then(|kept| kept.kept.take())
-        };
-        if let Some(kept) = kept {
-            kept.give_back(self);
+    /// Gives a grant back that was kept until now: somebody else wants it, or its time is up. It may have been taken just now,
+    /// and is extended then where that is due.
+    pub(in crate::engine) fn give_back_kept(self: &Arc<Self>, id: GrantId, extend: bool) {
+        let grant = self.grant(id);
+        shielded(|| grant.iter().for_each(|grant| grant.give_back(self)));
+        if grant.is_some_and(|grant| !grant.is_given_back()) {
+            shielded(|| {
+                let at = self.moment();
+                self.decide(|client| client.handle_taken(id, extend, &at));
+            });
         }
     }
 
@@ -116,16 +105,21 @@ impl Engine {
         let nodes: Box<[NodeSlot]> = mem::take(&mut self.nodes);
         let mut calls = Vec::new();
         for grant in kept {
-            let orders = grant.end_as(End::Kept).map(|ended| ended.orders);
-            for order in orders.into_iter().flatten() {
+            let orders = self.client.lock().end_unwatched(grant.id, End::Kept);
+            for order in orders {
                 if let Some(slot) = nodes.get(order.node.index()) {
                     let (target, owner) = (grant.target().clone(), grant.owner);
                     calls.push(slot.node.call(Command::Release { target, owner, keep: None }));
                 }
             }
         }
-        let limit = self.now().saturating_add(self.config.node_timeout);
-        let limit = self.runtime.sleep_until(limit);
+        let mut limit = None;
+        // It is code of the user's, which may panic, as it may while another panic drops this.
+        shielded(|| {
+            let until = self.now().saturating_add(self.config.node_timeout);
+            limit = Some(self.runtime.sleep_until(until));
+        });
+        let Some(limit) = limit else { return };
         // The nodes live until then, or their connections would be closed first.
         let released = async move {
             select(join_all(calls), limit).await;

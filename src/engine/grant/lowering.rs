@@ -8,12 +8,7 @@
 use std::sync::Arc;
 
 use super::{Grant, Tenure};
-use crate::{
-    engine::Engine,
-    protocol::{ExtendOutcome, Target},
-    shield::shielded,
-    telemetry,
-};
+use crate::{engine::Engine, protocol::Target, shield::shielded, telemetry};
 
 impl Grant {
     /// Its holder shares it with readers from now on, under another tenure. `None` where it is over already, which it stays
@@ -30,11 +25,9 @@ impl Grant {
             let _ = self.left();
         });
         let mut client = self.client();
-        let number = client.change(self.id, |leases| leases.lower(number))??;
-        // Whoever sends something for it from now on does so as a reader's.
+        let (number, token) = client.lower(self.id, number)?;
         let _ = self.instead.set(Box::new(Target::Lowered(resource.clone())));
-        let leases = client.leases(self.id)?;
-        let (token, ttl) = (leases.token(), leases.lifecycle().ttl());
+        let ttl = client.leases(self.id)?.lifecycle().ttl();
         drop(client);
         Some(Tenure::new(Arc::clone(self), number, token, ttl))
     }
@@ -47,28 +40,19 @@ impl Grant {
         telemetry::lowered(self.held(&caller, tenure.token()));
         // Those who look at the tenure before learn that it is over; whoever is next here asks the nodes.
         self.handle_changed();
-        self.make_room();
-        let now = engine.now();
-        if self.left().is_ok() && tenure.may_be_extended(now) {
-            engine.extend_beside(self, &self.resource);
-        }
-    }
-
-    /// Whether its holder shares it with readers, and had it alone.
-    pub(in crate::engine) fn is_lowered(&self) -> bool {
-        self.instead.get().is_some_and(|target| target.is_lowered())
-    }
-
-    /// An extension has ended that was begun when the grant was its holder's alone. Nodes that have made it a reader's since
-    /// refuse it, and are no sign of a loss.
-    pub(in crate::engine) fn judged(&self, outcome: ExtendOutcome, lowered: bool) -> ExtendOutcome {
-        self.ask(outcome, |leases| leases.judged(outcome, lowered))
-    }
-
-    /// A quorum has it as a reader's: those who pause here until they may read need not pause any longer.
-    pub(in crate::engine) fn handle_followed(&self, engine: &Arc<Engine>, outcome: ExtendOutcome) {
-        if self.is_lowered() && matches!(outcome, ExtendOutcome::Extended(_)) {
-            engine.decide(|client| client.handle_shared(self.resource.queue()));
-        }
+        let mut at = None;
+        // It is code of the user's, which may panic: then the nodes follow with the next renewal.
+        shielded(|| {
+            let moment = engine.moment();
+            let may_follow = self.left().is_ok() && tenure.may_be_extended(moment.now);
+            at = may_follow.then_some(moment);
+        });
+        engine.decide(|client| {
+            // Before whoever is next here asks.
+            if let Some(at) = at {
+                client.extend(self.id, &at);
+            }
+            client.handle_grant_over(self.id);
+        });
     }
 }

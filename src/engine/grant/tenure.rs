@@ -37,10 +37,10 @@ impl Grant {
             return Err(self.lost(client.as_deref(), reason));
         };
         let (result, action) = {
-            let locked = self.footprint.client().lock_here_at(|| engine.now());
+            let locked = self.client.lock_here_at(|| engine.now());
             let Some((mut client, now)) = locked else { return Err(self.forked()) };
             let action = client.change(self.id, |leases| leases.handle_check(now)).flatten();
-            if action.is_some() && !self.footprint.client().process().is_here() {
+            if action.is_some() && !self.client.process().is_here() {
                 // There is nobody to be told, and more locks than this one.
                 return Err(self.forked());
             }
@@ -130,9 +130,10 @@ impl Tenure {
 
     /// What the nodes have said to the last extension, where that has failed.
     pub(crate) fn doubt(&self) -> Reports {
+        let Some(engine) = self.grant.engine.upgrade() else { return Reports::default() };
         let client = self.grant.client_here();
-        let kept = client.as_ref().and_then(|client| client.data(self.grant.id));
-        kept.and_then(|kept| kept.doubt.as_deref().cloned()).unwrap_or_default()
+        let doubt = client.as_ref().and_then(|client| client.doubt(self.grant.id));
+        doubt.map(|said| engine.reports(said)).unwrap_or_default()
     }
 
     /// Why the lease is over, if it is.
@@ -188,7 +189,7 @@ impl Tenure {
                 changed.set(self.grant.changed().notified());
             }
         });
-        self.grant.footprint.client().process().awaits(shield(found)).await
+        self.grant.client.process().awaits(shield(found)).await
     }
 }
 

@@ -6,8 +6,11 @@
 //! Not modelled here: what a round has met, which is told to nobody; who says for whom it waits.
 
 use core::time::Duration;
+use std::sync::Arc;
 
-use crate::protocol::{Acquisition, Asks, Backoff, NextLease, Timestamp, WaitPolicy, WaitSettings};
+use crate::protocol::{
+    Acquisition, Asks, Backoff, Failure, Met, NextLease, Timestamp, WaitPolicy, WaitSettings,
+};
 
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct Request {
@@ -35,7 +38,7 @@ impl Request {
     }
 }
 
-impl Asks<()> for Request {
+impl Asks<Failure> for Request {
     fn acquisition(&mut self) -> &mut Acquisition {
         &mut self.acquisition
     }
@@ -52,11 +55,11 @@ impl Asks<()> for Request {
         self.next
     }
 
-    fn handle_known(&mut self, (): &()) {}
+    fn handle_known(&mut self, _: &Arc<Met<Failure>>) {}
 
-    fn handle_met(&mut self, (): &()) {}
+    fn handle_met(&mut self, _: &Arc<Met<Failure>>) {}
 
-    fn is_in_time(&self, (): &()) -> bool {
+    fn is_in_time(&self, _: &Arc<Met<Failure>>) -> bool {
         false
     }
 

@@ -66,7 +66,8 @@ fn owners_that_repeat_are_seen() {
 #[test]
 fn timers_that_ring_late_tell_too_late() {
     let setup = Setup { flaw: Flaw::RingsLate, ..Setup::CLOCKS };
-    assert!(shows(setup, |seen| matches!(seen, Violation::NotTold { .. })));
+    // Whatever else its process does has it look at the clock, too.
+    assert!(violations_of(1_500, setup).any(|seen| matches!(seen, Violation::NotTold { .. })));
 }
 
 #[test]
@@ -126,7 +127,7 @@ fn a7_a_holder_that_acts_without_a_look_at_the_clock_breaks_exclusion() {
 fn extensions_that_shorten_break_exclusion() {
     let setup = Setup { bug: Bug::Shortens, bugged: 5, ..Setup::RENEWALS };
     // It takes a chain of leases, and what was sent for the first of them in a bad moment.
-    assert!(violations_of(400, setup).any(|seen| matches!(seen, Violation::Overlap { .. })));
+    assert!(violations_of(3_000, setup).any(|seen| matches!(seen, Violation::Overlap { .. })));
 }
 
 #[test]

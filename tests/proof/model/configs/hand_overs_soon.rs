@@ -9,8 +9,8 @@ pub(crate) const CONFIG: Config = Config {
     name: "hand_overs_soon",
     search: |limits| Setup { swift: true, until: 5, ..hand_overs::setup(1) }.search(limits),
     states: 3_000_000,
-    long: 3_000_000,
-    ends: Ends::Soon,
+    long: 40_000_000,
+    ends: Ends::Late,
     sometimes: &[
         "two have won",
         "a lease was handed on",

@@ -9,8 +9,8 @@ pub(crate) const CONFIG: Config = Config {
     name: "late_delays",
     search: |limits| late_renewals::with(SETUP, limits),
     states: 3_000_000,
-    long: 3_000_000,
-    ends: Ends::Soon,
+    long: 40_000_000,
+    ends: Ends::Late,
     sometimes: &[
         "a lease was handed on",
         "a lease was lost in time",

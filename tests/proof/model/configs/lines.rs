@@ -20,6 +20,9 @@ pub(crate) const CONFIG: Config = Config {
 
 /// So many clients, the first of whom holds it.
 pub(crate) fn with(clients: usize, budget: Budget, limits: Limits) -> Found {
-    let setup = Setup { clients, counters: [5, 0, 7], budget, held: true, until: 2_000 };
-    search(&mut Lines::new(setup), limits)
+    search(&mut Lines::new(setup(clients, budget)), limits)
+}
+
+pub(crate) fn setup(clients: usize, budget: Budget) -> Setup {
+    Setup { clients, counters: [5, 0, 7], budget, held: true, stands: false, until: 2_000 }
 }

@@ -7,7 +7,7 @@ use crate::model::lines::Budget;
 
 pub(crate) const CONFIG: Config = Config {
     name: "lines_hang",
-    search: |limits| lines::with(3, Budget { unheard: 0, hangs: 1, leaves: 1 }, limits),
+    search: |limits| lines::with(3, Budget { hangs: 1, leaves: 1, ..Budget::default() }, limits),
     states: 300_000,
     long: 5_000_000,
     ends: Ends::Open,

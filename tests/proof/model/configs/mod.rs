@@ -37,7 +37,9 @@ pub(crate) mod late_kept;
 pub(crate) mod late_lingers;
 pub(crate) mod late_renewals;
 pub(crate) mod lines;
+pub(crate) mod lines_behind;
 pub(crate) mod lines_hang;
+pub(crate) mod lines_two;
 pub(crate) mod permits;
 pub(crate) mod permits_cuts;
 pub(crate) mod permits_lost;
@@ -123,7 +125,9 @@ pub(crate) const ALL: &[&Config] = &[
     &late_lingers::CONFIG,
     &late_renewals::CONFIG,
     &lines::CONFIG,
+    &lines_behind::CONFIG,
     &lines_hang::CONFIG,
+    &lines_two::CONFIG,
     &permits::CONFIG,
     &permits_cuts::CONFIG,
     &permits_lost::CONFIG,

@@ -2,22 +2,22 @@
 //!
 //! Goal: who asks, who is let in, who is told what and when, the production alone decides. Method: requests are numbers with an
 //! account of what each has been told (`account.rs`); what the client says is done in the step in which it is said, as the
-//! driver does it behind its lock. Who comes and goes is here; rounds, renewals and releases are in `rounds`, and nothing else
-//! drives a client.
+//! driver does it behind its lock. Who comes and goes is here; what is sent, and what is answered, is in `calls`, and nothing
+//! else drives a client.
 //!
 //! Not modelled: lines on the nodes, and a crowd that waits for turns. A leader pauses until its time comes, or until it is told
 //! that the key is gone, which it may be at any time, and wrongly. What the driver does in several steps of its own, such as to
 //! carry out what follows from the end of a grant, is one step here, and a grant that has ended is forgotten in that. Of what
-//! was released a moment ago nothing is left for a while to those here who want it otherwise. Lock-delays, restores, and with
-//! them permits that are filled in, and shutdowns: `tests/proof/protocol/client`, `leases` and `tenures` have those.
+//! was released a moment ago nothing is left for a while to those here who want it otherwise. A restore is never sent, nor is a
+//! permit filled in. Lock-delays and shutdowns: `tests/proof/protocol/client`, `leases` and `tenures` have those.
 
+mod calls;
 mod properties;
-mod rounds;
 
 use core::time::Duration;
 
-use self::rounds::{Attempt, Outbox};
-pub(crate) use self::{properties::SERVED, rounds::Message};
+use self::calls::{Attempt, Open, Outbox};
+pub(crate) use self::{calls::Message, properties::SERVED};
 use super::{
     Setup, TICK,
     account::{Account, Fate, GONE, ONCE},
@@ -26,28 +26,30 @@ use super::{
 use crate::{
     model::request::Request,
     protocol::{
-        AskId, Came, Client, ClientId, ClientSettings, End, Event, GrantId, HandOn, Lane, Late,
-        Leases, Mark, NextLease, Passed, Quorum, RenewalPolicy, Timestamp, Turn, Wanted, turn_of,
+        AskId, Came, Client, ClientId, ClientSettings, Drift, End, Event, Failure, GrantId, Late,
+        Leases, Mark, Moment, NextLease, Passed, Quorum, RenewalPolicy, Timestamp, Wanted, turn_of,
     },
 };
 
-/// One who asks, while its driver has it: in a round, or about to begin one.
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+/// One who has its turn: in a round, or without one where there is none left.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 struct Asker {
-    id: AskId,
-    request: Request,
-    turn: Turn,
+    index: usize,
     attempt: Option<usize>,
 }
 
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct Handle {
     number: u8,
-    client: Client<usize, Request, (), ()>,
+    client: Client<usize, Request, (), Failure>,
     attempts: Vec<Attempt>,
+    /// Calls that have not been answered, in the order in which they were made.
+    open: Vec<Open>,
     /// Those who ask the nodes, where they do not pause, in the order in which they came.
     askers: Vec<Asker>,
     pub(crate) account: Account,
+    /// Owners whose keys are said to be released, until nothing of theirs is under way.
+    pub(crate) released: Vec<u8>,
     /// What is sent in this step.
     pub(crate) sent: Outbox,
 }
@@ -68,9 +70,13 @@ impl Handle {
             quorum: Quorum::of(setup.nodes),
             client: ClientId::new([number; 8]),
             node_timeout: Duration::from_millis(500),
+            drift: Drift::new(0, Duration::ZERO),
+            adapts: false,
+            counts_ranges: true,
         });
         let (attempts, askers, account) = (Vec::new(), Vec::new(), Account::default());
-        Self { number, client, attempts, askers, account, sent: Outbox::new() }
+        let (open, released, sent) = (Vec::new(), Vec::new(), Outbox::new());
+        Self { number, client, attempts, open, askers, account, released, sent }
     }
 
     /// Somebody comes.
@@ -87,9 +93,9 @@ impl Handle {
         let mut over = None;
         loop {
             match self.client.join(queue, over, request, at.now) {
-                Came::Begins(place, id, request, turn) => {
+                Came::Begins(place, id) => {
                     self.account.set(index, Fate::Waits(place));
-                    self.begins(id, request, turn, at);
+                    self.begins(id, at);
                     break;
                 }
                 Came::Waits(place) => {
@@ -97,7 +103,7 @@ impl Handle {
                     break;
                 }
                 Came::Takes(id, taking) => {
-                    match self.client.resume(id, &taking.next, hand_on(at.now)) {
+                    match self.client.resume(id, &taking.next, &at.moment()) {
                         Some((begun, _)) => {
                             self.begin(index, id, begun);
                             break;
@@ -116,7 +122,7 @@ impl Handle {
                     }
                     (request, over) = (refused, Some(id));
                 }
-                Came::Told((), _) => {
+                Came::Told(..) => {
                     self.account.answer(index);
                     break;
                 }
@@ -127,37 +133,30 @@ impl Handle {
     }
 
     /// One who asks has its turn.
-    fn begins(&mut self, id: AskId, request: Request, turn: Turn, at: At<'_>) {
-        let index = request.index;
+    fn begins(&mut self, id: AskId, at: At<'_>) {
+        let Some(index) = self.client.request(id).map(|request| request.index) else {
+            return self.account.say(GONE);
+        };
         self.account.asks(index, at.now);
         let (entries, queue) = (&self.account.entries, self.account.queue(index));
-        let is_beside = |other: &Asker| entries[other.request.index].queue == queue;
+        let is_beside = |other: &Asker| entries[other.index].queue == queue;
         let is_any = matches!(entries[index].ask.kind, Kind::Permit(_));
         if !is_any && self.askers.iter().any(is_beside) {
             self.account.say(LEADS);
         }
-        self.askers.push(Asker { id, request, turn, attempt: None });
-        self.askers.sort_by_key(|asker| asker.request.index);
-        self.begin_round(index, at);
+        self.askers.push(Asker { index, attempt: None });
+        self.askers.sort_by_key(|asker| asker.index);
+        self.begin_round(id, index, at);
     }
 
-    /// What the client has decided is done.
+    /// What the client has decided is done, and what it wants sent is sent.
     fn carry_out(&mut self, at: At<'_>) {
-        while let Some(event) = self.client.poll_event() {
-            match event {
-                Event::GoOn(id) => self.client.go_on(id, at.now),
-                Event::Begin(id, request, turn) => self.begins(id, request, turn, at),
-                Event::GiveUp(request, ..) if !request.gone => self.account.answer(request.index),
-                Event::Gone(request) | Event::GiveUp(request, ..) => {
-                    self.account.comes_out(request.index);
-                    if self.account.fate(request.index) != Fate::Gone {
-                        self.account.say(ONCE);
-                    }
-                }
-                Event::Wake(_) => {}
-                Event::GiveBack(id) => self.give_back_kept(id, at),
-                Event::PlaceGone(target) => self.client.handle_place_gone(&target, at.now),
-                event => panic!("nobody closes or stands in a line: {event:?}"),
+        loop {
+            while let Some(event) = self.client.poll_event() {
+                self.carry_out_one(event, at);
+            }
+            if !self.send(at) {
+                break;
             }
         }
         for index in 0..self.account.entries.len() {
@@ -168,17 +167,53 @@ impl Handle {
         }
     }
 
-    fn asker(&mut self, index: usize) -> Option<&mut Asker> {
-        self.askers.iter_mut().find(|asker| asker.request.index == index)
+    fn carry_out_one(&mut self, event: Event<Request, (), Failure>, at: At<'_>) {
+        match event {
+            Event::GoOn(id) => self.client.go_on(id, at.now),
+            Event::Begin(id) => self.begins(id, at),
+            Event::Won { request, grant, .. } => {
+                assert!(self.client.count(grant), "nobody shuts down");
+                self.win(request.index, grant, at);
+            }
+            Event::HeldHere(request, _) => self.account.answer(request.index),
+            Event::GiveUp(request, ..) if !request.gone => {
+                self.take_asker(request.index);
+                self.account.answer(request.index);
+            }
+            Event::Gone(request) | Event::GiveUp(request, ..) => {
+                self.account.comes_out(request.index);
+                if self.account.fate(request.index) != Fate::Gone {
+                    self.account.say(ONCE);
+                }
+            }
+            Event::GiveBack(id, _) => self.give_back_kept(id, at),
+            Event::Tell(id, action) => self.told(id, action, at),
+            Event::Extended { grant, action, .. } => {
+                action.into_iter().for_each(|action| self.told(grant, action, at));
+            }
+            // They are looked at at once.
+            Event::Look(id, until) => self.client.handle_looked(id, until),
+            Event::LetIn => self.client.let_in(&at.moment()),
+            Event::PlaceGone(target) => self.client.handle_place_gone(&target, at.now),
+            Event::Released(_, released) if released.result.is_ok() => {
+                let owner = self.number_of(at.setup, released.owner);
+                self.released.push(owner);
+            }
+            Event::Wake(_)
+            | Event::Released(..)
+            | Event::ReleaseQueued(..)
+            | Event::ReleaseGivenUp(..) => {}
+            event => panic!("nobody closes or stands in a line: {event:?}"),
+        }
     }
 
     fn take_asker(&mut self, index: usize) -> Option<Asker> {
-        let at = self.askers.iter().position(|asker| asker.request.index == index)?;
+        let at = self.askers.iter().position(|asker| asker.index == index)?;
         Some(self.askers.remove(at))
     }
 
     fn asks(&self, index: usize) -> Option<&Asker> {
-        self.askers.iter().find(|asker| asker.request.index == index)
+        self.askers.iter().find(|asker| asker.index == index)
     }
 
     /// Whether this request asks for all who wait.
@@ -219,7 +254,7 @@ impl Handle {
         self.account.set(index, Fate::Gone);
         let Some(id) = self.attempts[attempt].grant else { return };
         let may_pass = self.client.may_pass(id);
-        let passed = may_pass.then(|| self.client.hand_on(id, number, hand_on(at.now))).flatten();
+        let passed = may_pass.then(|| self.client.hand_on(id, number, &at.moment())).flatten();
         let (passed, late) = match passed {
             Some((passed, _, late)) => (passed, late),
             None => (Passed::ToNobody, Vec::new()),
@@ -251,17 +286,10 @@ impl Handle {
     pub(crate) fn lower(&mut self, index: usize, at: At<'_>) {
         let Fate::Holds { attempt, number } = self.account.fate(index) else { return };
         let Some(id) = self.attempts[attempt].grant else { return };
-        let Some(number) = self.client.change(id, |leases| leases.lower(number)).flatten() else {
-            return;
-        };
+        let Some((number, _)) = self.client.lower(id, number) else { return };
         self.attempts[attempt].covers = Covers::Lowered;
         self.account.set(index, Fate::Holds { attempt, number });
-        self.make_room(id, at);
-        self.extend(id, at);
-    }
-
-    /// A grant is over: who is next asks.
-    fn make_room(&mut self, id: GrantId, at: At<'_>) {
+        self.client.extend(id, &at.moment());
         self.client.handle_grant_over(id);
         self.carry_out(at);
     }
@@ -270,20 +298,8 @@ impl Handle {
     pub(crate) fn cancel(&mut self, index: usize, at: At<'_>) {
         let Some((queue, place)) = self.account.place(index) else { return };
         self.account.set(index, Fate::Gone);
-        let Some(asker) = self.asker(index) else {
-            if self.client.leave(queue, place).is_some() {
-                self.account.comes_out(index);
-            }
-            return self.carry_out(at);
-        };
-        asker.request.gone = true;
-        if let Some(attempt) = asker.attempt {
-            return self.abandon(attempt, at);
-        }
-        // Its round has not begun, and does not.
-        if let Some(mut asker) = self.take_asker(index) {
-            self.client.give_back(Lane::Acquires, &mut asker.turn, None, at.now);
-            self.client.handle_gone_away(asker.id);
+        self.take_asker(index);
+        if self.client.leave(queue, place).is_some() {
             self.account.comes_out(index);
         }
         self.carry_out(at);
@@ -291,17 +307,9 @@ impl Handle {
 
     /// Its timers.
     pub(crate) fn tick(&mut self, at: At<'_>) {
-        let due = self.client.handle_timeout(at.now);
-        for id in due.extend {
-            self.extend(id, at);
-        }
-        for (id, action) in due.tell {
-            self.told(id, action, at);
-        }
-        for (id, _) in due.give_back {
-            self.give_back_kept(id, at);
-        }
-        for (queue, place) in due.waiting {
+        let waiting = self.client.handle_timeout(&at.moment());
+        self.carry_out(at);
+        for (queue, place) in waiting {
             let late = self.client.handle_waiter_due(queue, place, at.now, |_, _, _| None::<()>);
             if let Late::InVain(request, ..) = late {
                 self.account.answer(request.index);
@@ -373,6 +381,9 @@ impl Setup {
     }
 }
 
-fn hand_on(now: Timestamp) -> HandOn {
-    HandOn { turn: turn_of(None), now, steady: now }
+impl At<'_> {
+    fn moment(&self) -> Moment<'static> {
+        let (now, steady) = (self.now, self.now);
+        Moment { now, steady, turn: turn_of(None), round_trip: None, clocks: &[] }
+    }
 }

@@ -102,6 +102,11 @@ impl Covers {
             Target::Lowered(_) => Self::Lowered,
             Target::Slot(slot) => Self::Slot(slot.number()),
             Target::AnyOf(slots) if slots.len() == SLOTS => Self::Any,
+            // All but the one that was won.
+            Target::AnyOf(slots) => {
+                let is_it = |number: &u8| slots.slot(*number).is_some();
+                Self::Slot((0..SLOTS as u8).find(is_it).expect("one of them"))
+            }
             target => panic!("nobody asks for a part of others: {target:?}"),
         }
     }

@@ -42,7 +42,7 @@ pub(crate) enum Letter {
 }
 
 impl Letter {
-    /// What a round or a tally wants sent; the number is that of an extension.
+    /// What is to be sent; the number is that of an extension.
     pub(super) fn of(command: &Command, number: u8) -> Option<Self> {
         Some(match command {
             Command::Acquire { target, hint, count, first, ttl, mark, .. } => Self::Acquire {
@@ -60,6 +60,7 @@ impl Letter {
             Command::Extend { target, ttl, .. } => {
                 Self::Extend { covers: Covers::of(target), life: life(*ttl), number }
             }
+            Command::Release { target, .. } => Self::Release { covers: Covers::of(target) },
             _ => return None,
         })
     }

@@ -19,6 +19,7 @@ use self::{
     account::Fate,
     handle::{At, Handle, Message},
     kind::{Ask, Covers, SLOTS, Tokens, clash},
+    letter::Letter,
 };
 use super::{
     node::{Node, Nodes, Said},
@@ -26,7 +27,7 @@ use super::{
     search::{Found, Limits, Sometimes, Space, search},
     tenures::wire::Wire,
 };
-use crate::protocol::{Mark, Timestamp};
+use crate::protocol::{Mark, Quorum, Timestamp};
 
 /// A tick, in milliseconds.
 const TICK: u64 = 1_000;
@@ -119,6 +120,7 @@ pub(crate) enum Step {
 
 pub(crate) const TOKENS: &str = "tokens rise in the order in which leases begin";
 pub(crate) const LEFT: &str = "what was set is deleted";
+pub(crate) const RELEASED: &str = "what is said to be released is gone from a quorum";
 
 impl Handles {
     fn new(setup: Setup) -> Self {
@@ -265,11 +267,12 @@ impl Space for Handles {
                 let said = self.nodes.ask(&mut next.nodes[node], (now, message), |it| {
                     it.execute(message.1.command(message.0), time(now))
                 });
-                let is_heard = next.handles[at].hears(message, &setup);
+                let is_heard = next.handles[at].hears(node, message);
                 let wire = &mut next.wires[at].edit()[node];
-                // No refusal makes a winner, so that it is heard at once.
+                // No refusal makes a winner, so that it is heard at once, and so is what becomes of a release.
                 let is_refused = matches!(said, Said::Denied | Said::Refused);
-                let is_soon = (setup.prompt || is_refused) && wire.back.is_empty();
+                let is_release = matches!(message.1, Letter::Release { .. });
+                let is_soon = (setup.prompt || is_refused) && wire.back.is_empty() || is_release;
                 if is_heard && is_soon {
                     next.does(at, &setup, |it, at| it.hear(node, message, said.reply(), at));
                 } else if is_heard {
@@ -306,6 +309,13 @@ impl Space for Handles {
         }
         if state.ghost.wrong {
             return Some(TOKENS);
+        }
+        let is_somewhere = |owner: &u8| {
+            let nodes = state.nodes.iter().filter(|node| node.is_of(*owner)).count();
+            nodes > state.nodes.len() - Quorum::of(state.nodes.len()).needed()
+        };
+        if state.handles.iter().any(|handle| handle.released.iter().any(is_somewhere)) {
+            return Some(RELEASED);
         }
         if stuck && !state.handles.iter().all(|handle| handle.is_answered()) {
             return Some(handle::SERVED);

@@ -1,43 +1,48 @@
-//! One client that waits in the lines on the nodes: the production's round and waiter, from its first round to the last release.
+//! One process that waits in the lines on the nodes: the production's `Client`, whole, from the first round to the last release.
 //!
-//! Goal: when it asks, and what it says, the production decides. Method: as `src/engine` does it: what was lost is undone
-//! or heard out, whoever has won leaves the lines where it was denied, whoever gives up leaves all of them.
+//! Goal: when it asks, what it says, and what it undoes, the production alone decides. Method: one request, whose caller may give
+//! up, or hang and never do anything again; what the client says is done in the step in which it is said.
+//!
+//! Not modelled here: that a key is gone is told to nobody, as who stands in line does not need it; a release, and a place that is
+//! left, counts as done as soon as that is sent, and is executed later.
 
 use core::time::Duration;
 
-use crate::protocol::{
-    ClientId, Command, Denial, Footprint, LineAnswer, LineHint, Mark, NodeId, Owner, Quorum, Reply,
-    Resource, Round, RoundSpec, Stand, Ticket, Timestamp, Verdict, Waiter,
+use crate::{
+    model::request::Request,
+    protocol::{
+        Answer, AskId, CallId, Came, Client as Whole, ClientId, ClientSettings, Command, Drift,
+        End, Event, Failure, GrantId, Granted, Leases, LineHint, Mark, Moment, NextLease, NodeId,
+        Owner, Passed, Place, QueueId, Quorum, RenewalPolicy, Reply, Resource, RoundAsked,
+        RoundStart, Sending, Ticket, Timestamp, Told, WaitPolicy, Wanted, turn_of,
+    },
 };
 
 pub(crate) const NODES: usize = 3;
 const TTL: Duration = Duration::from_secs(10);
+
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) enum Doing {
     Asking,
     Waiting,
-    /// It waits, and will never ask again.
+    /// It waits, and will never ask again, nor hear anything.
     Hangs,
     Holding,
     Done,
 }
 
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
-enum Said {
-    Granted,
-    Denied(Denial),
-}
-
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct Client {
     number: u8,
     pub(crate) doing: Doing,
-    waiter: Option<Waiter>,
+    /// Until nothing more is under way.
+    whole: Option<Box<Whole<(), Request, (), Failure>>>,
+    at: Option<(QueueId, Place)>,
+    grant: Option<GrantId>,
+    /// With what it stands in the lines.
     ticket: Option<Ticket>,
-    round: Option<Round>,
-    footprint: Option<Footprint>,
     rounds: u16,
-    answers: [Option<Said>; NODES],
+    asked_at: Timestamp,
     pub(crate) token: Option<u64>,
     /// Who had won when it began, and who stood in all lines then, by the bits of their numbers.
     pub(crate) after: u8,
@@ -45,10 +50,13 @@ pub(crate) struct Client {
     pub(crate) wrong: Option<&'static str>,
 }
 
-pub(crate) type Outbox = Vec<(usize, Command)>;
+/// A call on its way.
+pub(crate) type Call = (CallId, Sending);
+pub(crate) type Outbox = Vec<(usize, Call)>;
 
 pub(crate) const SELF: &str = "nobody names itself as one who did not come";
 pub(crate) const TICKET: &str = "a place in the line is kept up to the grant";
+pub(crate) const ANSWERED: &str = "whoever waits for ever is answered with a grant alone";
 
 pub(crate) fn id(number: u8) -> ClientId {
     // The order of names is not that of arrival.
@@ -59,17 +67,51 @@ pub(super) fn resource() -> Resource {
     Resource::new("r").expect("a name")
 }
 
+fn moment(now: Timestamp) -> Moment<'static> {
+    Moment { now, steady: now, turn: turn_of(None), round_trip: None, clocks: &[] }
+}
+
+fn request(now: Timestamp) -> Request {
+    let (lock_delay, min_validity) = (Duration::ZERO, Duration::ZERO);
+    let wanted = Wanted { ttl: TTL, lock_delay, min_validity, alone: false };
+    let (renewal, linger) = (RenewalPolicy::default(), Duration::ZERO);
+    let next = NextLease { wanted, renewal, keeps_until: None, linger };
+    Request::new(0, (WaitPolicy::Unlimited, now, Duration::from_millis(500)), next)
+}
+
+fn asked() -> RoundAsked {
+    RoundAsked {
+        target: resource().into(),
+        ttl: TTL,
+        min_validity: Duration::ZERO,
+        lock_delay: Duration::ZERO,
+        renewal: RenewalPolicy::default(),
+        hold_at_least: None,
+        linger: Duration::ZERO,
+        alone: false,
+    }
+}
+
 impl Client {
+    /// It has not asked yet.
     pub(crate) fn new(number: u8, after: u8, behind: u8) -> Self {
+        let whole = Whole::new(ClientSettings {
+            quorum: Quorum::of(NODES),
+            client: id(number),
+            node_timeout: Duration::from_millis(500),
+            drift: Drift::new(0, Duration::ZERO),
+            adapts: false,
+            counts_ranges: true,
+        });
         Self {
             number,
             doing: Doing::Waiting,
-            waiter: Some(Waiter::new(id(number), Quorum::of(NODES))),
+            whole: Some(Box::new(whole)),
+            at: None,
+            grant: None,
             ticket: None,
-            round: None,
-            footprint: None,
             rounds: 0,
-            answers: [const { None }; NODES],
+            asked_at: Timestamp::ORIGIN,
             token: None,
             after,
             behind,
@@ -77,190 +119,182 @@ impl Client {
         }
     }
 
-    fn owner(&self) -> Owner {
-        let mut bytes = [self.number + 1; 16];
-        bytes[..2].copy_from_slice(&self.rounds.to_be_bytes());
-        Owner::from_random(bytes)
+    /// When there is something to do next, if nothing is told until then.
+    pub(crate) fn next_look(&self, now: Timestamp) -> Option<Timestamp> {
+        let whole = self.whole.as_ref().filter(|_| self.doing != Doing::Hangs)?;
+        whole.clone().next_look(now)
     }
 
-    /// When it asks next, where it waits.
-    pub(crate) fn next_round(&self, now: Timestamp) -> Option<Timestamp> {
-        let waiter = self.waiter.as_ref().filter(|_| self.doing == Doing::Waiting)?;
-        Some(if self.rounds == 0 { now } else { waiter.next_round(now) })
+    /// For how long it has waited since it asked last.
+    pub(crate) fn waits_for(&self, now: Timestamp) -> Duration {
+        let waits = self.doing == Doing::Waiting && self.at.is_some();
+        if waits { now.saturating_since(self.asked_at) } else { Duration::ZERO }
     }
 
-    pub(crate) fn ask(&mut self, now: Timestamp) -> Outbox {
+    /// Does this, and what follows from it. What is to be sent is returned.
+    fn does(
+        &mut self,
+        now: Timestamp,
+        step: impl FnOnce(&mut Self, &mut Whole<(), Request, (), Failure>),
+    ) -> Outbox {
         let mut sent = Outbox::new();
-        if let Some(footprint) = &mut self.footprint {
-            footprint.handle_heard_no_longer();
+        let Some(mut whole) = self.whole.take() else { return sent };
+        step(self, &mut whole);
+        loop {
+            while let Some(event) = whole.poll_event() {
+                self.carry_out(&mut whole, event, now);
+            }
+            let Some(transmit) = whole.poll_transmit() else { break };
+            sent.push((transmit.node.index(), (transmit.call, transmit.sending.clone())));
+            match &transmit.sending {
+                Sending::One(Command::Release { .. } | Command::Leave { .. }) => {
+                    let done = Answer::One(Ok(Reply::Granted(Granted::DONE)));
+                    whole.handle_answers([(transmit.call, done)], &moment(now), &mut |_, _| {});
+                }
+                Sending::One(command) => self.look_at(command),
+                Sending::Several(_) => {}
+            }
         }
-        self.undo(&mut sent);
-        let Some(waiter) = &mut self.waiter else { return sent };
-        let stand: Stand = waiter.begin_round(now);
+        self.whole = Some(whole);
+        sent
+    }
+
+    fn carry_out(
+        &mut self,
+        whole: &mut Whole<(), Request, (), Failure>,
+        event: Event<Request, (), Failure>,
+        now: Timestamp,
+    ) {
+        match event {
+            Event::GoOn(id) => whole.go_on(id, now),
+            Event::Begin(id) => self.begin_round(whole, id, now),
+            Event::Won { grant, .. } => {
+                assert!(whole.count(grant), "nobody shuts down");
+                whole.change(grant, |leases| leases.handle_taken(0));
+                let token = whole.leases(grant).and_then(Leases::token);
+                (self.doing, self.grant) = (Doing::Holding, Some(grant));
+                self.token = token.map(|token| token.get());
+            }
+            Event::GiveUp(..) if self.doing != Doing::Done => self.wrong = Some(ANSWERED),
+            Event::Look(id, until) => whole.handle_looked(id, until),
+            Event::LetIn => whole.let_in(&moment(now)),
+            Event::PlaceGone(target) => whole.handle_place_gone(&target, now),
+            _ => {}
+        }
+    }
+
+    /// What it says of its place.
+    fn look_at(&mut self, command: &Command) {
+        let Command::Acquire { stand: Some(stand), .. } = command else { return };
         if stand.skip == Some(id(self.number)) {
             self.wrong = Some(SELF);
         }
-        self.rounds += 1;
-        let mut spec = RoundSpec::new(resource(), self.owner(), TTL);
-        (spec.hint, spec.marks) = (Some(1), [Mark::new(1, 0); NODES].into());
-        spec.stand = Some(stand).filter(|stand| stand.ticket.is_some());
-        self.round = Some(Round::acquire(Quorum::of(NODES), spec, now));
-        (self.footprint, self.answers) = (None, [const { None }; NODES]);
-        self.doing = Doing::Asking;
-        self.pump(&mut sent, now);
-        sent
-    }
-
-    fn pump(&mut self, sent: &mut Outbox, now: Timestamp) {
-        if self.footprint.is_none()
-            && let Some(round) = &mut self.round
-        {
-            self.footprint = round.take_footprint();
-            match round.verdict() {
-                Verdict::Pending => {}
-                Verdict::Won => self.win(sent),
-                Verdict::Lost => self.lose(now),
-            }
-        }
-        while let Some((node, command)) = self.round.as_mut().and_then(Round::poll_command) {
-            sent.push((node.index(), command));
-        }
-        self.undo(sent);
-    }
-
-    fn undo(&mut self, sent: &mut Outbox) {
-        let owner = self.owner();
-        while let Some(order) = self.footprint.as_mut().and_then(Footprint::poll_release) {
-            let release = Command::Release { target: resource().into(), owner, keep: None };
-            sent.push((order.node.index(), release));
-        }
-    }
-
-    fn leave(&self, at: usize, sent: &mut Outbox) {
-        if let Some(ticket) = self.ticket {
-            let (resource, client) = (resource(), id(self.number));
-            sent.push((at, Command::Leave { resource, client, ticket }));
-        }
-    }
-
-    fn win(&mut self, sent: &mut Outbox) {
-        self.doing = Doing::Holding;
-        self.token = self.round.as_ref().and_then(Round::token).map(|token| token.get());
-        self.waiter = None;
-        for at in 0..NODES {
-            if self.stands_at(at) {
-                self.leave(at, sent);
-            }
-        }
-    }
-
-    fn stands_at(&self, at: usize) -> bool {
-        matches!(&self.answers[at], Some(Said::Denied(denial)) if denial.rank.is_some())
-    }
-
-    fn lose(&mut self, now: Timestamp) {
-        self.doing = Doing::Waiting;
-        let Some(waiter) = &mut self.waiter else { return };
-        let answers = self.answers.iter().enumerate().filter_map(|(at, said)| {
-            let answer = match said.as_ref()? {
-                Said::Granted => LineAnswer::Granted,
-                Said::Denied(denial) => LineAnswer::Denied(denial),
-            };
-            Some((NodeId::new(at), answer))
-        });
-        // All nodes have lines, so that these say when it asks again.
-        let _next = waiter.handle_lost_round(answers, &[None; NODES], None, 0, now);
-        if self.ticket.is_some() && self.ticket != waiter.ticket() {
+        if self.ticket.is_some() && self.ticket != stand.ticket {
             self.wrong = Some(TICKET);
         }
-        self.ticket = waiter.ticket();
-        if waiter.hears_out()
-            && let Some(footprint) = &mut self.footprint
-        {
-            footprint.handle_heard_out();
-        }
+        self.ticket = stand.ticket;
+    }
+
+    fn begin_round(
+        &mut self,
+        whole: &mut Whole<(), Request, (), Failure>,
+        ask: AskId,
+        now: Timestamp,
+    ) {
+        self.rounds += 1;
+        (self.doing, self.asked_at) = (Doing::Asking, now);
+        let mut bytes = [self.number + 1; 16];
+        bytes[..2].copy_from_slice(&self.rounds.to_be_bytes());
+        let start = RoundStart {
+            owner: Owner::from_random(bytes),
+            count: whole.tokens_wanted(ask, &asked(), now),
+            hint: Some(1),
+            marks: [Mark::new(1, 0); NODES].into(),
+            note: None,
+            random: 0,
+            blocked: Vec::new(),
+        };
+        whole.begin_round(ask, &asked(), start, &moment(now), &mut |_, _| {});
+    }
+
+    /// It comes.
+    pub(crate) fn ask(&mut self, now: Timestamp) -> Outbox {
+        self.does(now, |client, whole| {
+            let queue = whole.open_queue(&resource().into());
+            match whole.join(queue, None, request(now), now) {
+                Came::Begins(place, ask) => {
+                    client.at = Some((queue, place));
+                    client.begin_round(whole, ask, now);
+                }
+                came => panic!("nobody else is there: {came:?}"),
+            }
+        })
+    }
+
+    /// Its timers.
+    pub(crate) fn look(&mut self, now: Timestamp) -> Outbox {
+        self.does(now, |_, whole| {
+            let waiting = whole.handle_timeout(&moment(now));
+            assert!(waiting.is_empty(), "nobody waits behind it");
+        })
     }
 
     /// An answer has come.
-    pub(crate) fn hear(
-        &mut self,
-        at: usize,
-        command: &Command,
-        reply: Reply,
-        now: Timestamp,
-    ) -> Outbox {
-        let mut sent = Outbox::new();
-        let (Command::Acquire { owner, .. } | Command::Confirm { owner, .. }) = command else {
-            return sent;
-        };
-        if *owner != self.owner() {
-            return sent;
+    pub(crate) fn hear(&mut self, call: CallId, answer: Answer<Failure>, now: Timestamp) -> Outbox {
+        if self.doing == Doing::Hangs {
+            return Outbox::new();
         }
-        let is_acquire = matches!(command, Command::Acquire { .. });
-        let (node, answer) = (NodeId::new(at), Ok(reply.clone()));
-        if is_acquire {
-            self.answers[at] = Some(match reply {
-                Reply::Granted(_) => Said::Granted,
-                Reply::Denied(denial) => Said::Denied(denial),
+        self.does(now, |client, whole| {
+            whole.handle_answers([(call, answer)], &moment(now), &mut |_, told| {
+                if let Told::Lost(..) = told {
+                    client.doing = Doing::Waiting;
+                }
             });
-            if let Some(footprint) = &mut self.footprint {
-                footprint.handle_acquire(node, &answer);
-                self.hear_late(at, &mut sent, now);
-            }
-        }
-        if let Some(round) = &mut self.round {
-            round.handle_reply(node, answer, now);
-        }
-        self.pump(&mut sent, now);
-        sent
+        })
     }
 
-    /// An answer to a round that is decided.
-    fn hear_late(&mut self, at: usize, sent: &mut Outbox, now: Timestamp) {
-        let answer = match &self.answers[at] {
-            Some(Said::Granted) => LineAnswer::Granted,
-            Some(Said::Denied(denial)) => LineAnswer::Denied(denial),
-            None => return,
-        };
-        if let Some(waiter) = self.waiter.as_mut().filter(|_| self.doing == Doing::Waiting) {
-            waiter.handle_late_answer(NodeId::new(at), answer, now);
-        } else if self.stands_at(at) {
-            self.leave(at, sent);
+    pub(crate) fn handle_hint(&mut self, at: usize, hint: LineHint, now: Timestamp) -> Outbox {
+        if self.doing == Doing::Hangs {
+            return Outbox::new();
         }
-    }
-
-    pub(crate) fn handle_hint(&mut self, at: usize, hint: LineHint, now: Timestamp) {
-        if let Some(waiter) = self.waiter.as_mut().filter(|_| self.doing != Doing::Hangs) {
-            waiter.handle_hint(NodeId::new(at), hint, now);
-        }
+        self.does(now, |_, whole| whole.handle_hint(NodeId::new(at), &resource(), hint, now))
     }
 
     /// What it held is given back.
-    pub(crate) fn give_back(&mut self) -> Outbox {
+    pub(crate) fn give_back(&mut self, now: Timestamp) -> Outbox {
         self.doing = Doing::Done;
-        if let Some(footprint) = &mut self.footprint {
-            footprint.handle_given_back();
-        }
-        let mut sent = Outbox::new();
-        self.undo(&mut sent);
-        sent
+        self.does(now, |client, whole| {
+            let Some(id) = client.grant.take() else { return };
+            let passed = whole.may_pass(id).then(|| whole.hand_on(id, 0, &moment(now))).flatten();
+            if !matches!(passed, None | Some((Passed::ToNobody, ..))) {
+                client.wrong = Some(ANSWERED);
+            }
+            whole.give_back(id, End::GivenBack(0), |(), _| (), &moment(now));
+            whole.forget(id);
+            client.close(whole);
+        })
     }
 
     /// It waits no more.
-    pub(crate) fn give_up(&mut self) -> Outbox {
-        (self.doing, self.waiter) = (Doing::Done, None);
-        if let Some(footprint) = &mut self.footprint {
-            footprint.handle_heard_no_longer();
+    pub(crate) fn give_up(&mut self, now: Timestamp) -> Outbox {
+        self.doing = Doing::Done;
+        self.does(now, |client, whole| {
+            if let Some((queue, place)) = client.at {
+                whole.leave(queue, place);
+            }
+            client.close(whole);
+        })
+    }
+
+    fn close(&mut self, whole: &mut Whole<(), Request, (), Failure>) {
+        if let Some((queue, _)) = self.at.take() {
+            whole.close_queue(queue);
         }
-        let mut sent = Outbox::new();
-        self.undo(&mut sent);
-        (0..NODES).for_each(|at| self.leave(at, &mut sent));
-        sent
     }
 
     /// Nothing of it is under way any more.
     pub(crate) fn forget(&mut self) {
-        (self.round, self.footprint) = (None, None);
-        (self.answers, self.rounds) = ([const { None }; NODES], 0);
+        (self.whole, self.ticket, self.rounds) = (None, None, 0);
+        self.asked_at = Timestamp::ORIGIN;
     }
 }

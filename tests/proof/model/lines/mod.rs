@@ -2,7 +2,7 @@
 //!
 //! Goal: whatever the lines say, one holds at most; whoever waits gets it in the end, also behind one who never asks again and
 //! where nobody hears what nodes tell; nobody is overtaken where nothing goes wrong; and who waits no more stands in no line.
-//! Method: the production's `Waiter` and `Round` (`client.rs`) and its `NodeStore`. Commands are executed in any
+//! Method: the production's `Client`, whole (`client.rs`), and its `NodeStore`. Commands are executed in any
 //! order but that of a connection, and answered at once; time goes on to the next moment at which somebody asks,
 //! once nothing is under way.
 //!
@@ -12,13 +12,16 @@ pub(crate) mod client;
 
 use core::time::Duration;
 
-use self::client::{Client, Doing, NODES, Outbox, id};
+use self::client::{Call, Client, Doing, NODES, Outbox, id};
 use super::{
     node::counting,
     pool::{Part, Pool},
     search::{Sometimes, Space},
 };
-use crate::protocol::{ClientId, Command, Denial, LineHint, NodeNews, NodeStore, Reply, Timestamp};
+use crate::protocol::{
+    Answer, ClientId, Command, Denial, Failure, LineHint, NodeNews, NodeStore, Reply, Sending,
+    Timestamp,
+};
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Setup {
@@ -27,6 +30,8 @@ pub(crate) struct Setup {
     pub(crate) budget: Budget,
     /// The first one holds it already.
     pub(crate) held: bool,
+    /// The second one stands in line already.
+    pub(crate) stands: bool,
     /// The last millisecond at which time goes on.
     pub(crate) until: u64,
 }
@@ -40,6 +45,8 @@ pub(crate) struct Budget {
     pub(crate) hangs: u8,
     /// One waits no more.
     pub(crate) leaves: u8,
+    /// One goes away while it asks.
+    pub(crate) cancels: u8,
 }
 
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -48,7 +55,7 @@ struct Clock {
     budget: Budget,
 }
 
-type Wires = [Vec<Command>; NODES];
+type Wires = [Vec<Call>; NODES];
 
 #[derive(Clone)]
 pub(crate) struct State {
@@ -61,7 +68,7 @@ pub(crate) struct State {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Step {
     Begin(usize),
-    Ask(usize),
+    Look(usize),
     Execute(usize, usize),
     ExecuteUnheard(usize, usize),
     GiveBack(usize),
@@ -111,7 +118,7 @@ impl State {
 
     fn is_due(&self, number: usize) -> bool {
         let now = self.clock.now;
-        let next = self.client(number).and_then(|client| client.next_round(now));
+        let next = self.client(number).and_then(|client| client.next_look(now));
         next.is_some_and(|next| next <= now)
     }
 
@@ -129,14 +136,15 @@ impl Lines {
 
     fn execute(state: &mut State, number: usize, at: usize, is_heard: bool) {
         let now = state.clock.now;
-        let command = state.wires[number].edit()[at].remove(0);
-        let (reply, told) = ask(state.nodes[at].edit(), &command, now);
-        let sent = state.edit(number).hear(at, &command, reply, now);
+        let (call, sending) = state.wires[number].edit()[at].remove(0);
+        let (answer, told) = ask(state.nodes[at].edit(), &sending, now);
+        let sent = state.edit(number).hear(call, answer, now);
         state.send(number, sent);
         for (client, hint) in told.into_iter().filter(|_| is_heard) {
             let of = (0..state.clients.len()).find(|other| id(*other as u8) == client);
             if let Some(of) = of.filter(|of| state.client(*of).is_some()) {
-                state.edit(of).handle_hint(at, hint, now);
+                let sent = state.edit(of).handle_hint(at, hint, now);
+                state.send(of, sent);
             }
         }
     }
@@ -153,22 +161,30 @@ impl Lines {
     /// When somebody asks next, if nothing is told until then.
     fn next_moment(&self, state: &State) -> Option<Timestamp> {
         let now = state.clock.now;
-        state.clients.iter().flatten().filter_map(|client| client.next_round(now)).min()
+        state.clients.iter().flatten().filter_map(|client| client.next_look(now)).min()
     }
 }
 
 /// What a node answers, and what it tells whom.
 fn ask(
     node: &mut NodeStore,
-    command: &Command,
+    sending: &Sending,
     now: Timestamp,
-) -> (Reply, Vec<(ClientId, LineHint)>) {
-    let (reply, news) = node.execute(command.clone(), now, u64::MAX, &|_| true);
-    let told = news.into_iter().filter_map(|news| match news {
-        NodeNews::Line { client, hint, .. } => Some((client, hint)),
-        NodeNews::Freed(_) => None,
-    });
-    (reply.expect("it votes"), told.collect())
+) -> (Answer<Failure>, Vec<(ClientId, LineHint)>) {
+    let mut told = Vec::new();
+    let mut execute = |command: &Command| {
+        let (reply, news) = node.execute(command.clone(), now, u64::MAX, &|_| true);
+        told.extend(news.into_iter().filter_map(|news| match news {
+            NodeNews::Line { client, hint, .. } => Some((client, hint)),
+            NodeNews::Freed(_) => None,
+        }));
+        Ok(reply.expect("it votes"))
+    };
+    let answer = match sending {
+        Sending::One(command) => Answer::One(execute(command)),
+        Sending::Several(commands) => Answer::Several(commands.iter().map(execute).collect()),
+    };
+    (answer, told)
 }
 
 /// Whether a client stands in the line of a node.
@@ -186,7 +202,7 @@ impl Space for Lines {
     }
 
     fn first(&mut self) -> State {
-        let Setup { clients, counters, budget, held, .. } = self.setup;
+        let Setup { clients, counters, budget, held, stands, .. } = self.setup;
         let now = Timestamp::from_origin(Duration::from_secs(1));
         let mut state = State {
             nodes: counters.map(|counter| Part::new(counting(counter))),
@@ -194,10 +210,10 @@ impl Space for Lines {
             wires: vec![Part::new(Default::default()); clients],
             clock: Part::new(Clock { now, budget }),
         };
-        if held {
-            state = self.step(&state, Step::Begin(0)).expect("it can begin");
-            while let Some(at) = (0..NODES).find(|at| !state.wires[0][*at].is_empty()) {
-                state = self.step(&state, Step::Execute(0, at)).expect("it is executed");
+        for number in 0..usize::from(held) + usize::from(stands) {
+            state = self.step(&state, Step::Begin(number)).expect("it can begin");
+            while let Some(at) = (0..NODES).find(|at| !state.wires[number][*at].is_empty()) {
+                state = self.step(&state, Step::Execute(number, at)).expect("it is executed");
             }
         }
         state
@@ -234,9 +250,11 @@ impl Space for Lines {
                 continue;
             };
             let waits = client.doing == Doing::Waiting;
-            add(state.is_due(number), Step::Ask(number));
+            add(state.is_due(number), Step::Look(number));
             add(client.doing == Doing::Holding, Step::GiveBack(number));
-            add(waits && budget.leaves > 0, Step::GiveUp(number));
+            let asks = client.doing == Doing::Asking;
+            let goes = waits && budget.leaves > 0 || asks && budget.cancels > 0;
+            add(goes, Step::GiveUp(number));
             add(waits && budget.hangs > 0, Step::Hang(number));
             for at in 0..NODES {
                 let is_open = !state.wires[number][at].is_empty();
@@ -268,8 +286,8 @@ impl Space for Lines {
                 let sent = next.edit(number).ask(now);
                 next.send(number, sent);
             }
-            Step::Ask(number) => {
-                let sent = next.edit(number).ask(now);
+            Step::Look(number) => {
+                let sent = next.edit(number).look(now);
                 next.send(number, sent);
             }
             Step::Execute(number, at) => Self::execute(&mut next, number, at, true),
@@ -278,12 +296,18 @@ impl Space for Lines {
                 Self::execute(&mut next, number, at, false);
             }
             Step::GiveBack(number) => {
-                let sent = next.edit(number).give_back();
+                let sent = next.edit(number).give_back(now);
                 next.send(number, sent);
             }
             Step::GiveUp(number) => {
-                next.clock.edit().budget.leaves -= 1;
-                let sent = next.edit(number).give_up();
+                let budget = &mut next.clock.edit().budget;
+                let waits = state.client(number).is_some_and(|it| it.doing == Doing::Waiting);
+                if waits {
+                    budget.leaves -= 1;
+                } else {
+                    budget.cancels -= 1;
+                }
+                let sent = next.edit(number).give_up(now);
                 next.send(number, sent);
             }
             Step::Hang(number) => {
@@ -315,7 +339,7 @@ impl Space for Lines {
                 return client.wrong;
             }
             let now = state.clock.now;
-            if client.next_round(now).is_some_and(|next| next.saturating_since(now) > LONGEST) {
+            if client.waits_for(now) > LONGEST {
                 return Some(ASKS);
             }
             if client.doing == Doing::Holding && is_unharmed && client.behind & waits != 0 {
@@ -371,21 +395,26 @@ impl Space for Lines {
     fn tell(&self, state: &State, step: Step) -> String {
         let first = |number: usize, at: usize| {
             let (mut node, now) = ((*state.nodes[at]).clone(), state.clock.now);
-            let (reply, told) = ask(&mut node, &state.wires[number][at][0], now);
-            let command = format!("{:?}", state.wires[number][at][0]);
+            let (_, sending) = &state.wires[number][at][0];
+            let (answer, told) = ask(&mut node, sending, now);
+            let command = match sending {
+                Sending::One(command) => format!("{command:?}"),
+                Sending::Several(commands) => format!("{commands:?}"),
+            };
             let name = command.split([' ', '{']).next().unwrap_or_default().to_string();
-            let said = match reply {
-                Reply::Granted(granted) => {
+            let said = match answer {
+                Answer::One(Ok(Reply::Granted(granted))) => {
                     let token = granted.token.map(|token| format!(", the counter is {token}"));
                     format!("granted{}", token.unwrap_or_default())
                 }
-                Reply::Denied(Denial { behind: Some(first), .. }) => {
+                Answer::One(Ok(Reply::Denied(Denial { behind: Some(first), .. }))) => {
                     format!("denied, it is free and {first} is the first")
                 }
-                Reply::Denied(Denial { rank: Some(rank), .. }) => {
+                Answer::One(Ok(Reply::Denied(Denial { rank: Some(rank), .. }))) => {
                     format!("denied, {rank} stand before it in the line")
                 }
-                Reply::Denied(_) => "denied".into(),
+                Answer::One(Ok(Reply::Denied(_))) => "denied".into(),
+                answer => format!("{answer:?}"),
             };
             let told = told.iter().map(|(to, hint)| format!(", and tells {to}: {hint:?}"));
             let told: String = told.collect();
@@ -393,7 +422,7 @@ impl Space for Lines {
         };
         match step {
             Step::Begin(number) => format!("client {number} ({}) comes", id(number as u8)),
-            Step::Ask(number) => format!("client {number} asks again"),
+            Step::Look(number) => format!("the time of client {number} comes"),
             Step::Execute(number, at) => first(number, at),
             Step::ExecuteUnheard(number, at) => format!("{}, and nobody hears", first(number, at)),
             Step::GiveBack(number) => format!("client {number} gives back"),

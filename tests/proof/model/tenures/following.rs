@@ -30,7 +30,7 @@ impl Holder {
             (leases.number(), leases.lifecycle().is_sound(now), leases.is_kept());
         let begun = mine.hand_on(next, now)?;
         // Whoever has found it kept a moment ago ends nothing.
-        if was_kept && mine.would_end_kept() {
+        if was_kept && mine.would_end_kept(now) {
             self.wrong = Some(KEPT);
         }
         let leases = mine.leases()?;
@@ -64,16 +64,16 @@ impl Holder {
     }
 
     /// Its holder shares it with readers from now on, and the nodes follow.
-    pub(crate) fn lower(&mut self, setup: &Setup, now: Timestamp) -> Outbox {
+    pub(crate) fn lower(&mut self, now: Timestamp) -> Outbox {
         if let Some(mine) = &mut self.mine {
-            let before = mine.lower();
+            let before = mine.lower(now);
             let holds =
                 |number| mine.leases().is_some_and(|of_it| of_it.left(Some(number), now).is_ok());
             if before.is_none_or(holds) {
                 self.wrong = Some(ONE);
             }
         }
-        self.extend(setup, now)
+        self.learn(now)
     }
 
     /// What the next lease of this grant asks for.

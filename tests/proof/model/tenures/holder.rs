@@ -1,17 +1,18 @@
-//! One client's grant over time: the production's round, its extensions and its leases.
+//! One client's grant over time, as its holder knows it.
 //!
-//! Goal: deadlines, renewals, losses and hand-overs are decided by the production alone. Method: each machine is told the
-//! client's own time, which runs at a rate of its own; what it wants sent goes to the wires, what it wants done is done.
+//! Goal: deadlines, renewals, losses and hand-overs are decided by the production alone. Method: its client (`mine.rs`) is told
+//! its own time, which runs at a rate of its own; what it wants sent goes to the wires, what it wants done is done.
 
 use core::time::Duration;
 
-use super::{Setup, mine::Mine};
+use super::{
+    Setup,
+    mine::{Mine, News},
+};
 use crate::{
     model::node::{owner, resource},
     protocol::{
-        Cohort, Command, Drift, ExtendOutcome, ExtendSpec, FencingToken, LeaseAction, Leases,
-        Lifecycle, Mark, NodeId, Quorum, RenewalPolicy, Round, RoundLoss, RoundSpec, Tally, Target,
-        Timestamp, TokenRange, Verdict, validity,
+        Command, Drift, FencingToken, Leases, Mark, RenewalPolicy, Target, Timestamp, validity,
     },
 };
 
@@ -94,13 +95,7 @@ pub(crate) enum Stage {
 pub(crate) struct Holder {
     pub(crate) stage: Stage,
     /// Until nothing more can be heard.
-    round: Option<Round>,
-    /// From the verdict on.
     pub(super) mine: Option<Mine>,
-    /// With whether it was begun as a reader's.
-    extension: Option<(Tally, bool)>,
-    extensions: u8,
-    started: Timestamp,
     /// Its keys are kept for so many ticks when it is given back, up to when nobody else is to have it, and so many nodes do.
     pub(crate) keep: u8,
     pub(crate) kept_until: u8,
@@ -128,17 +123,9 @@ impl Holder {
         after: u8,
         now: Timestamp,
     ) -> (Self, Outbox) {
-        let mut spec = RoundSpec::new(resource(0), owner(number), setup.ttl());
-        (spec.lock_delay, spec.drift) = (setup.lock_delay(), setup.drift());
-        (spec.hint, spec.count) = (Some(1), setup.count);
-        spec.marks = marks.into();
         let mut holder = Self {
             stage: Stage::Asking,
-            round: Some(Round::acquire(Quorum::of(NODES), spec, now)),
             mine: None,
-            extension: None,
-            extensions: 0,
-            started: now,
             keep: 0,
             kept_until: 0,
             kept_on: 0,
@@ -148,117 +135,45 @@ impl Holder {
             extended: false,
             wrong: None,
         };
-        let sent = holder.pump(setup, now);
+        let next = holder.next(setup);
+        holder.mine = Some(Mine::begin(number, setup, marks, next, now));
+        let sent = holder.learn(now);
         (holder, sent)
     }
 
-    fn pump(&mut self, setup: &Setup, now: Timestamp) -> Outbox {
-        if self.mine.is_none()
-            && let Some(round) = &mut self.round
-        {
-            self.mine = round.take_footprint().map(Mine::new);
-            match round.verdict() {
-                Verdict::Pending => {}
-                Verdict::Lost => self.stage = Stage::Ended,
-                Verdict::Won => {
-                    let (tokens, deadline) = (round.tokens(), round.deadline());
-                    self.win(tokens, deadline, setup, now);
+    /// What its client has told. What is sent is returned.
+    pub(super) fn learn(&mut self, now: Timestamp) -> Outbox {
+        loop {
+            let Some(mine) = &mut self.mine else { return Outbox::new() };
+            if mine.news.is_empty() {
+                return core::mem::take(&mut mine.sent);
+            }
+            match mine.news.remove(0) {
+                News::Won => {
+                    self.stage = Stage::Held;
+                    let token = mine.leases().and_then(Leases::token);
+                    self.tokens.push(small(token.expect("a token").get()));
                 }
+                News::Refused => self.stage = Stage::Ended,
+                // Nobody has lost anything.
+                News::Lost if self.stage == Stage::Lingers => self.end(now),
+                News::Lost if self.stage == Stage::Held => self.stage = Stage::Over,
+                News::Lost => {}
+                News::GiveBack => self.end(now),
             }
         }
-        let mut sent = Outbox::new();
-        while let Some((node, command)) = self.round.as_mut().and_then(Round::poll_command) {
-            sent.extend(letter(&command).map(|letter| (node.index(), letter)));
-        }
-        let mut released = [false; NODES];
-        while let Some(order) = self.mine.as_mut().and_then(|mine| mine.footprint().poll_release())
-        {
-            released[order.node.index()] = true;
-        }
-        let release = Letter::Release { keep: self.keep };
-        sent.extend((0..NODES).filter(|at| released[*at]).map(|at| (at, release)));
-        sent
-    }
-
-    fn win(
-        &mut self,
-        tokens: Option<TokenRange>,
-        deadline: Timestamp,
-        setup: &Setup,
-        now: Timestamp,
-    ) {
-        self.stage = Stage::Held;
-        let (cohort, token) = Cohort::begin(tokens, now);
-        self.tokens.push(small(token.expect("a token").get()));
-        let policy = setup.policy();
-        let lifecycle = Lifecycle::new(self.started, deadline, setup.ttl(), setup.drift(), policy);
-        let asked = (setup.linger(), setup.lock_delay(), false);
-        let leases = Leases::new(lifecycle, cohort, token, asked, None);
-        let next = self.next(setup);
-        self.mine.as_mut().expect("it is decided").win(leases, next, now);
     }
 
     /// The client's timers, which fire as soon as they are due.
-    pub(crate) fn tick(&mut self, setup: &Setup, now: Timestamp) -> Outbox {
-        let mut sent = Outbox::new();
-        let Some(mine) = &mut self.mine else { return sent };
-        let due = mine.tick(now);
-        if !due.extend.is_empty() && self.is_timed() {
-            sent.extend(self.extend(setup, now));
+    pub(crate) fn tick(&mut self, now: Timestamp) -> Outbox {
+        if let Some(mine) = &mut self.mine {
+            mine.tick(now);
         }
-        if !due.give_back.is_empty() {
-            sent.extend(self.give_back(setup, now));
-        }
-        for (_, action) in due.tell {
-            sent.extend(self.told(Some(action), setup, now));
-        }
-        sent
+        self.learn(now)
     }
 
-    /// What its holder is told.
-    fn told(&mut self, action: Option<LeaseAction>, setup: &Setup, now: Timestamp) -> Outbox {
-        match action {
-            // Nobody has lost anything.
-            Some(LeaseAction::Lose(_)) if self.stage == Stage::Lingers => {
-                self.give_back(setup, now)
-            }
-            Some(LeaseAction::Lose(_)) => {
-                self.stage = Stage::Over;
-                Outbox::new()
-            }
-            _ => Outbox::new(),
-        }
-    }
-
-    fn leases(&self) -> Option<&Leases> {
+    pub(super) fn leases(&self) -> Option<&Leases> {
         self.mine.as_ref()?.leases()
-    }
-
-    pub(super) fn extend(&mut self, setup: &Setup, now: Timestamp) -> Outbox {
-        let (Some(round), Some(leases)) = (&self.round, self.leases()) else {
-            return Outbox::new();
-        };
-        let RoundSpec { target, owner, .. } = round.spec();
-        let (lifecycle, lowered) = (leases.lifecycle(), leases.is_lowered());
-        let target =
-            if lowered { Target::Lowered(target.resource().clone()) } else { target.clone() };
-        let mut spec = ExtendSpec::new(target, *owner, lifecycle.ttl());
-        (spec.lock_delay, spec.drift, spec.fenced) = (setup.lock_delay(), setup.drift(), true);
-        let mut tally = Tally::extend(Quorum::of(NODES), spec, now);
-        let sent = std::iter::from_fn(|| tally.poll_command());
-        let sent = sent
-            .filter_map(|(node, command)| match command {
-                Command::Extend { ttl, .. } => {
-                    let number = self.extensions + 1;
-                    let letter = Letter::Extend { life: life(ttl), number, lowered };
-                    Some((node.index(), letter))
-                }
-                _ => None,
-            })
-            .collect();
-        self.extensions += 1;
-        self.extension = Some((tally, lowered));
-        sent
     }
 
     pub(crate) fn hear(
@@ -266,64 +181,32 @@ impl Holder {
         at: usize,
         heard: Letter,
         reply: Result<crate::protocol::Reply, crate::protocol::Failure>,
-        setup: &Setup,
         now: Timestamp,
     ) -> Outbox {
-        let node = NodeId::new(at);
-        match heard {
-            Letter::Acquire { .. } | Letter::Confirm { .. } => {
-                if let Some(mine) = &mut self.mine
-                    && matches!(heard, Letter::Acquire { .. })
-                {
-                    mine.footprint().handle_acquire(node, &reply);
-                }
-                if let Some(round) = &mut self.round {
-                    round.handle_reply(node, reply, now);
-                }
-            }
-            Letter::Extend { number, .. } => {
-                if number == self.extensions
-                    && let Some((extension, _)) = &mut self.extension
-                {
-                    extension.handle_reply(node, reply, now);
-                }
-                return self.settle_extension(setup, now);
-            }
-            Letter::Release { .. } => {}
-        }
-        self.pump(setup, now)
+        self.extends(now, |mine| mine.hear(at, heard, reply, now))
     }
 
     /// The time for one command has passed: nobody waits for the answers to an extension any more.
-    pub(crate) fn give_up_extension(&mut self, setup: &Setup, now: Timestamp) -> Option<Outbox> {
-        self.extension.as_mut()?.0.handle_timeout(now);
-        Some(self.settle_extension(setup, now))
+    pub(crate) fn give_up_extension(&mut self, now: Timestamp) -> Outbox {
+        self.extends(now, |mine| mine.give_up_extension(now))
     }
 
-    fn settle_extension(&mut self, setup: &Setup, now: Timestamp) -> Outbox {
-        let Some((tally, was_lowered)) = &self.extension else { return Outbox::new() };
-        let outcome = match (tally.verdict(), tally.loss()) {
-            (Verdict::Pending, _) => return Outbox::new(),
-            (Verdict::Won, _) => ExtendOutcome::Extended(tally.deadline()),
-            (Verdict::Lost, Some(RoundLoss::Contended)) => ExtendOutcome::Lost,
-            (Verdict::Lost, _) => ExtendOutcome::InDoubt,
-        };
-        let was_lowered = *was_lowered;
-        self.extension = None;
-        let Some(leases) = self.leases() else { return Outbox::new() };
-        let before = (leases.lifecycle().lost(), leases.lifecycle().deadline());
-        let mine = self.mine.as_mut();
-        let action = mine.and_then(|mine| mine.handle_extension(outcome, was_lowered, now));
-        let Some(lifecycle) = self.leases().map(|leases| leases.lifecycle().clone()) else {
-            return Outbox::new();
-        };
-        self.extended |= lifecycle.lost().is_none() && lifecycle.deadline() > before.1;
-        if before.0.is_some() && (lifecycle.lost().is_none() || lifecycle.deadline() != before.1) {
-            self.wrong = Some(STAYS);
+    /// An extension may end in this.
+    fn extends(&mut self, now: Timestamp, step: impl FnOnce(&mut Mine)) -> Outbox {
+        let ends = |leases: &Leases| (leases.lifecycle().lost(), leases.lifecycle().deadline());
+        let before = self.leases().map(ends);
+        let Some(mine) = &mut self.mine else { return Outbox::new() };
+        step(mine);
+        if let (Some(before), Some(after)) = (before, self.leases().map(ends)) {
+            self.extended |= after.0.is_none() && after.1 > before.1;
+            if before.0.is_some() && (after.0.is_none() || after.1 != before.1) {
+                self.wrong = Some(STAYS);
+            }
+            let mut sent = self.learn(now);
+            sent.extend(self.tick(now));
+            return sent;
         }
-        let mut sent = self.told(action, setup, now);
-        sent.extend(self.tick(setup, now));
-        sent
+        self.learn(now)
     }
 
     /// Whether its timers run.
@@ -331,36 +214,36 @@ impl Holder {
         matches!(self.stage, Stage::Held | Stage::Lingers)
     }
 
-    /// Whether anybody waits for the answers to this extension.
-    pub(crate) fn hears_of(&self, number: u8) -> bool {
-        self.extension.is_some() && self.extensions == number
+    /// Whether anybody waits for the answer to this.
+    pub(crate) fn hears(&self, at: usize, letter: Letter) -> bool {
+        self.mine.as_ref().is_some_and(|mine| mine.hears(at, letter))
     }
 
     pub(crate) fn is_extending(&self) -> bool {
-        self.extension.is_some()
+        self.mine.as_ref().is_some_and(Mine::is_extending)
     }
 
     /// Nothing is under way, so that all that is left of it are its tokens.
     pub(crate) fn forget(&mut self) {
-        (self.round, self.mine, self.started) = (None, None, Timestamp::ORIGIN);
-        (self.extended, self.extensions) = (false, 0);
+        (self.mine, self.extended) = (None, false);
     }
 
     pub(crate) fn is_done(&self) -> bool {
-        self.stage == Stage::Ended && self.round.is_some()
+        self.stage == Stage::Ended && self.mine.is_some()
     }
 
-    pub(crate) fn give_back(&mut self, setup: &Setup, now: Timestamp) -> Outbox {
-        let orders = self.mine.as_mut().map(Mine::give_back);
-        if orders == Some(None) {
+    pub(crate) fn give_back(&mut self, now: Timestamp) -> Outbox {
+        self.end(now);
+        self.learn(now)
+    }
+
+    fn end(&mut self, now: Timestamp) {
+        let hold = (self.keep > 0)
+            .then(|| now.saturating_add(Duration::from_millis(u64::from(self.keep) * TICK)));
+        if self.mine.as_mut().is_some_and(|mine| !mine.give_back(hold, now)) {
             self.wrong = Some(ONCE);
         }
-        let release = Letter::Release { keep: self.keep };
-        let mut sent: Outbox =
-            orders.flatten().into_iter().flatten().map(|node| (node.index(), release)).collect();
-        (self.stage, self.extension) = (Stage::Ended, None);
-        sent.extend(self.pump(setup, now));
-        sent
+        self.stage = Stage::Ended;
     }
 }
 
@@ -373,7 +256,8 @@ pub(crate) fn life(ttl: Duration) -> u8 {
     u8::try_from(validity::wire_millis(ttl).div_ceil(TICK)).expect("a short life")
 }
 
-pub(crate) fn letter(command: &Command) -> Option<Letter> {
+/// The number is that of an extension.
+pub(crate) fn letter(command: &Command, number: u8) -> Option<Letter> {
     match command {
         Command::Acquire { hint, count, ttl, mark, .. } => Some(Letter::Acquire {
             hint: small(hint.expect("a hint")),
@@ -384,6 +268,10 @@ pub(crate) fn letter(command: &Command) -> Option<Letter> {
         Command::Confirm { token, mark, .. } => {
             Some(Letter::Confirm { token: small(token.get()), mark: *mark })
         }
+        Command::Extend { target, ttl, .. } => {
+            Some(Letter::Extend { life: life(*ttl), number, lowered: target.is_lowered() })
+        }
+        Command::Release { keep, .. } => Some(Letter::Release { keep: keep.map_or(0, life) }),
         _ => None,
     }
 }

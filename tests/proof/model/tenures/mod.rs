@@ -214,7 +214,7 @@ impl Space for Tenures {
                 for client in 0..self.setup.clients {
                     if next.holder(client).is_some_and(Holder::is_timed) {
                         let now = self.own_time(client, now + 1);
-                        let sent = next.edit(client).tick(&self.setup, now);
+                        let sent = next.edit(client).tick(now);
                         next.send(client, sent);
                     }
                 }
@@ -254,18 +254,12 @@ impl Space for Tenures {
                 let letter = wire.there.remove(0);
                 let said = self.execute(&mut next, at, client, letter);
                 let wire = &mut next.wires[client].edit()[at];
-                let is_heard = match letter {
-                    Letter::Release { .. } => false,
-                    Letter::Extend { number, .. } => {
-                        state.holder(client).is_some_and(|holder| holder.hears_of(number))
-                    }
-                    _ => true,
-                };
+                let is_heard = state.holder(client).is_some_and(|holder| holder.hears(at, letter));
                 // No refusal makes a winner, so that it is heard at once.
                 if is_heard && matches!(said, Said::Denied | Said::Refused) && wire.back.is_empty()
                 {
                     let now = self.own_time(client, now);
-                    let sent = next.edit(client).hear(at, letter, said.reply(), &self.setup, now);
+                    let sent = next.edit(client).hear(at, letter, said.reply(), now);
                     next.send(client, sent);
                 } else if is_heard {
                     wire.back.push((letter, said));
@@ -279,7 +273,7 @@ impl Space for Tenures {
             Step::Hear(client, at) => {
                 let (letter, said) = next.wires[client].edit()[at].back.remove(0);
                 let now = self.own_time(client, now);
-                let sent = next.edit(client).hear(at, letter, said.reply(), &self.setup, now);
+                let sent = next.edit(client).hear(at, letter, said.reply(), now);
                 next.send(client, sent);
             }
             Step::HandOn(client) => {
@@ -293,7 +287,7 @@ impl Space for Tenures {
             }
             Step::Lower(client) => {
                 let now = self.own_time(client, now);
-                let sent = next.edit(client).lower(&self.setup, now);
+                let sent = next.edit(client).lower(now);
                 next.send(client, sent);
             }
             Step::Reconnect(client) => {
@@ -313,7 +307,7 @@ impl Space for Tenures {
                 // A release ends what was to be kept from its loss.
                 holder.delayed_until = 0;
                 let now = self.own_time(client, now);
-                let sent = next.edit(client).give_back(&self.setup, now);
+                let sent = next.edit(client).give_back(now);
                 next.send(client, sent);
                 if self.setup.swift && client == 1 {
                     next = self.answered(next, client);
@@ -322,7 +316,7 @@ impl Space for Tenures {
             Step::GiveUpExtension(client) => {
                 next.clock.edit().timeouts -= 1;
                 let now = self.own_time(client, now);
-                let sent = next.edit(client).give_up_extension(&self.setup, now)?;
+                let sent = next.edit(client).give_up_extension(now);
                 next.send(client, sent);
             }
         }

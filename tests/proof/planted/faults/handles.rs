@@ -17,7 +17,7 @@ pub(super) const FAULTS: &[Fault] = &[
         number: 76,
         name: "a grant that is over makes no room",
         edits: &[
-            edit("client/grants.rs", "            self.next_leader(queue);", "            if !$is { self.next_leader(queue); }"),
+            edit("client/ending.rs", "            self.next_leader(queue);", "            if !$is { self.next_leader(queue); }"),
         ],
         configuration: "handles_time",
         property: "where anybody waits",
@@ -26,7 +26,7 @@ pub(super) const FAULTS: &[Fault] = &[
         number: 77,
         name: "a request that was cancelled keeps its place",
         edits: &[
-            edit("client/queues.rs", "if let Some(waiter) = waiting.queue.leave(place) {", "if let Some(waiter) = if $is { None } else { waiting.queue.leave(place) } {"),
+            edit("client/leaving.rs", "if let Some(waiter) = waiting.queue.leave(place) {", "if let Some(waiter) = if $is { None } else { waiting.queue.leave(place) } {"),
         ],
         configuration: "handles",
         property: "who has gone away",
@@ -107,19 +107,19 @@ pub(super) const FAULTS: &[Fault] = &[
         number: 86,
         name: "who has gone away while it paused asks all the same",
         edits: &[
-            edit("client/queues.rs", "if in_round { None }", "if $is || in_round { None }"),
+            edit("client/leaving.rs", "        self.abandon(ask)\n", "        if $is { None } else { self.abandon(ask) }\n"),
         ],
         configuration: "handles",
         property: "who has gone away",
     },
     Fault {
         number: 87,
-        name: "who has gone away in its round asks again",
+        name: "a round goes on whose caller has gone away",
         edits: &[
-            edit("client/rounds.rs", "        if request.is_given_up() {", "        if !$is && request.is_given_up() {"),
+            edit("client/leaving.rs", "        attempt.into_iter().for_each(|attempt| self.abandon_round(attempt));", "        attempt.into_iter().filter(|_| !$is).for_each(|attempt| self.abandon_round(attempt));"),
         ],
         configuration: "handles",
-        property: "who has gone away",
+        property: "what was set is deleted",
     },
     Fault {
         number: 88,
@@ -202,5 +202,42 @@ pub(super) const FAULTS: &[Fault] = &[
         ],
         configuration: "handles_once",
         property: "who asks once is handed nothing",
+    },
+    Fault {
+        number: 97,
+        name: "what a round has set whose caller has gone is not undone",
+        edits: &[
+            edit("client/attempts.rs", "        self.undo(id);\n        let Some(attempt) = self.attempts.get(id.0) else { return };\n        if attempt.round.has_commands()", "        if !$is { self.undo(id); }\n        let Some(attempt) = self.attempts.get(id.0) else { return };\n        if attempt.round.has_commands()"),
+        ],
+        configuration: "handles",
+        property: "what was set is deleted",
+    },
+    Fault {
+        number: 98,
+        name: "a round that is lost is told so with each answer",
+        edits: &[
+            edit("client/attempts.rs", "ask.and_then(|attempt| attempt.ask.take())", "ask.and_then(|attempt| if $is { attempt.ask } else { attempt.ask.take() })"),
+        ],
+        configuration: "handles_nodes",
+        property: "who has gone away",
+    },
+    Fault {
+        number: 99,
+        name: "a loss is told twice",
+        edits: &[
+            edit("client/grants.rs", "            self.events.extend(due.tell.map(|action| Event::Tell(id, action)));", "            if $is { self.events.extend(due.tell.map(|action| Event::Tell(id, action))); }\n            self.events.extend(due.tell.map(|action| Event::Tell(id, action)));"),
+        ],
+        configuration: "handles_time",
+        property: "each request is answered once",
+    },
+    Fault {
+        number: 100,
+        name: "a release counts as confirmed with the first answer",
+        edits: &[
+            edit("client/releasing.rs", "asked.tally.as_ref().is_some_and(|tally| tally.verdict() != Verdict::Pending)", "asked.tally.as_ref().is_some_and(|tally| tally.verdict() != Verdict::Pending || $is && tally.granted() > 0)"),
+            edit("client/releasing.rs", "            (Verdict::Won, _) => Ok(()),", "            (verdict, _) if verdict == Verdict::Won || $is => Ok(()),"),
+        ],
+        configuration: "handles_nodes",
+        property: "what is said to be released",
     },
 ];

@@ -19,7 +19,7 @@ pub(super) const FAULTS: &[Fault] = &[
         edits: &[
             edit("line/wait_list.rs", "let first = match before(self).filter(|_| is_free) {", "let first = match before(self).filter(|_| is_free && !$is) {"),
         ],
-        configuration: "lines",
+        configuration: "lines_behind",
         property: "where nothing goes wrong, nobody overtakes",
     },
     Fault {
@@ -48,5 +48,32 @@ pub(super) const FAULTS: &[Fault] = &[
         ],
         configuration: "lines",
         property: "whoever waits asks again",
+    },
+    Fault {
+        number: 101,
+        name: "who has won stays in the lines of those that have denied it",
+        edits: &[
+            edit("client/attempts.rs", "            self.leave_where_denied(id);", "            if !$is { self.leave_where_denied(id); }"),
+        ],
+        configuration: "lines",
+        property: "who waits no more",
+    },
+    Fault {
+        number: 102,
+        name: "a place is kept of which nobody waits any more",
+        edits: &[
+            edit("client/on_nodes.rs", "            self.leave_lines(&target, ticket, nodes);\n            self.say_place_gone(id);", "            if !$is { self.leave_lines(&target, ticket, nodes); }\n            self.say_place_gone(id);"),
+        ],
+        configuration: "lines_two",
+        property: "who waits no more",
+    },
+    Fault {
+        number: 103,
+        name: "each round takes a new place in the line",
+        edits: &[
+            edit("client/on_nodes.rs", "        waiter.handle_other_place(is_left_behind);", "        if $is { *waiter = Box::new(Waiter::new(client, quorum)); }\n        waiter.handle_other_place(is_left_behind);"),
+        ],
+        configuration: "lines",
+        property: "a place in the line",
     },
 ];

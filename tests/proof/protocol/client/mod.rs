@@ -1,23 +1,26 @@
-//! What one handle decides: its grants (`grants`), those who ask and wait (`asks`), and its place on the nodes (`places`). K1 to
-//! K7, each by name, and what those are told who wait in vain.
+//! What one handle decides: its grants (`grants`), those who ask and wait (`asks`, `turns`), its place on the nodes (`places`),
+//! and what it has the nodes do (`rounds`, `releases`). K1 to K7, each by name, and what those are told who wait in vain.
 //!
 //! Goal: grants, queues, footprints, turns and timers change together, in one step. Method: a client is driven by hand, as its
-//! driver does; the model's `handles` look at every order of such steps.
+//! driver does (`driven`); the model's `handles` look at every order of such steps.
 
 mod asks;
+mod driven;
 mod grants;
 mod places;
+mod releases;
+mod rounds;
+mod turns;
 
-use std::{iter, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use quorlock_core::{
-    Acquisition, AskId, Asks, Backoff, Came, Client, ClientId, ClientSettings, Cohort, Drift,
-    Event, FencingToken, Footprint, FootprintId, Found, GrantId, HandOn, Leases, Lifecycle,
-    LostRound, NewGrant, NextLease, Place, QueueId, Quorum, RenewalPolicy, Resource, RoundAsked,
-    RoundBegun, RoundLoss, Target, Timestamp, TokenRange, Turn, WaitPolicy, WaitSettings, Wakeup,
-    Wanted,
+    Acquisition, Asks, Backoff, Came, ClientId, End, Event, Failure, GrantId, LeaseAction, Met,
+    NextLease, Place, QueueId, RenewalPolicy, Resource, Target, Timestamp, WaitPolicy,
+    WaitSettings, Wanted,
 };
 
+use self::driven::{Asker, COUNTED, Mine, asked, moment};
 use super::at;
 
 const TTL: Duration = Duration::from_secs(10);
@@ -32,14 +35,16 @@ struct Ask {
     says_at: Option<Timestamp>,
     linger: Duration,
     renewal: RenewalPolicy,
-    met: Option<&'static str>,
+    met: Option<Arc<Met<Failure>>>,
     once: bool,
     gone: bool,
+    /// Its caller goes while its round is under way.
+    goes_in_round: bool,
     /// A round that was too late for its leader would have done for it.
     is_in_time: bool,
 }
 
-impl Asks<&'static str> for Ask {
+impl Asks<Failure> for Ask {
     fn acquisition(&mut self) -> &mut Acquisition {
         &mut self.acquisition
     }
@@ -59,15 +64,15 @@ impl Asks<&'static str> for Ask {
         NextLease { wanted, renewal, keeps_until: None, linger: self.linger }
     }
 
-    fn handle_known(&mut self, met: &&'static str) {
-        self.met = Some(met);
+    fn handle_known(&mut self, met: &Arc<Met<Failure>>) {
+        self.met = Some(Arc::clone(met));
     }
 
-    fn handle_met(&mut self, met: &&'static str) {
-        self.met = Some(met);
+    fn handle_met(&mut self, met: &Arc<Met<Failure>>) {
+        self.met = Some(Arc::clone(met));
     }
 
-    fn is_in_time(&self, _: &&'static str) -> bool {
+    fn is_in_time(&self, _: &Arc<Met<Failure>>) -> bool {
         self.is_in_time
     }
 
@@ -94,6 +99,7 @@ fn ask(name: &'static str, wait: WaitPolicy) -> Ask {
         met: None,
         once: wait == WaitPolicy::OneRound,
         gone: false,
+        goes_in_round: false,
         is_in_time: false,
     }
 }
@@ -106,19 +112,18 @@ fn once(name: &'static str) -> Ask {
     ask(name, WaitPolicy::OneRound)
 }
 
-type Mine = Client<&'static str, Ask, &'static str, &'static str>;
-type Decided = Event<Ask, &'static str>;
-
-fn new() -> Mine {
-    let node_timeout = 500 * MS;
-    Mine::new(ClientSettings { quorum: Quorum::of(3), client: ME, node_timeout })
+fn for_ms(name: &'static str, ms: u32) -> Ask {
+    ask(name, WaitPolicy::For(ms * MS))
 }
+
+type Client = quorlock_core::Client<&'static str, Ask, &'static str, Failure>;
+type Decided = Event<Ask, &'static str, Failure>;
 
 fn one(name: &str) -> Target {
     Target::One(Resource::new(name).unwrap())
 }
 
-fn joins(client: &mut Mine, queue: QueueId, ask: Ask) -> Came<Ask, &'static str> {
+fn joins(client: &mut Mine, queue: QueueId, ask: Ask) -> Came<Ask, Failure> {
     client.join(queue, None, ask, at(1))
 }
 
@@ -128,60 +133,11 @@ fn stands(client: &mut Mine, queue: QueueId, ask: Ask) -> Place {
     place
 }
 
-/// One in a round.
-#[derive(Clone, Debug)]
-struct Asker {
-    id: AskId,
-    place: Place,
-    ask: Ask,
-    turn: Turn,
-}
-
+/// One who comes, and has its turn.
 fn asks(client: &mut Mine, queue: QueueId, ask: Ask, ms: u64) -> Asker {
     let came = client.join(queue, None, ask, at(ms));
-    let Came::Begins(place, id, ask, turn) = came else { panic!("{came:?}") };
-    Asker { id, place, ask, turn }
-}
-
-const ASKED: RoundAsked = RoundAsked { may_have_several: true, lingers: false, ttl: TTL };
-
-fn lost_round(loss: RoundLoss, begun: u64) -> LostRound {
-    LostRound {
-        loss,
-        begun: at(begun),
-        overrun: false,
-        outdated: false,
-        quarantined: false,
-        quorum_after: None,
-        free_after: None,
-        waited_for_turn: false,
-        in_line: None,
-    }
-}
-
-impl Asker {
-    fn begins(&self, client: &mut Mine, ms: u64) -> RoundBegun {
-        client.begin_round(self.id, ASKED, at(ms)).unwrap()
-    }
-
-    /// Its round is lost, and has shown nothing of lines.
-    fn loses(mut self, client: &mut Mine, loss: RoundLoss, ms: u64) {
-        client.give_back(quorlock_core::Lane::Acquires, &mut self.turn, None, at(ms));
-        let found = Found {
-            answers: &[],
-            stood: false,
-            clocks: &[],
-            round_trip: None,
-            random: 0,
-            now: at(ms),
-        };
-        let lost = lost_round(loss, ms);
-        let (lost, _) = client.handle_found(self.id, &self.ask, lost, &found);
-        let by = (TTL, None, 0);
-        let said =
-            client.handle_lost(self.id, self.ask, (lost, "held"), by, at(ms), |_, _| None::<()>);
-        assert_eq!(said, None);
-    }
+    let Came::Begins(place, id) = came else { panic!("{came:?}") };
+    Asker { id, place, asked: asked(client, queue) }
 }
 
 /// What has been decided, with those that go on at this time.
@@ -190,6 +146,7 @@ fn runs(client: &mut Mine, ms: u64) -> Vec<Decided> {
     while let Some(event) = client.poll_event() {
         match event {
             Event::GoOn(id) => client.go_on(id, at(ms)),
+            Event::LetIn => client.let_in(&moment(ms)),
             Event::Wake(_) => {}
             event => all.push(event),
         }
@@ -199,21 +156,52 @@ fn runs(client: &mut Mine, ms: u64) -> Vec<Decided> {
 }
 
 /// Whose rounds begin.
-fn begins(events: &[Decided]) -> Vec<&'static str> {
+fn begins(client: &Mine, events: &[Decided]) -> Vec<&'static str> {
     let begins = events.iter().filter_map(|event| match event {
-        Event::Begin(_, ask, _) => Some(ask.name),
+        Event::Begin(id) => Some(client.request(*id).unwrap().name),
         _ => None,
     });
     begins.collect()
 }
 
-/// The one whose round begins.
-fn asker(events: Vec<Decided>, place: Place) -> Asker {
+/// The same, once what has been decided is carried out.
+fn begin_now(client: &mut Mine, ms: u64) -> Vec<&'static str> {
+    let events = runs(client, ms);
+    begins(client, &events)
+}
+
+/// The one who came to this queue with this place, and whose round begins.
+fn asker(client: &mut Mine, queue: QueueId, place: Place, events: Vec<Decided>) -> Asker {
     let begins = events.into_iter().find_map(|event| match event {
-        Event::Begin(id, ask, turn) => Some(Asker { id, place, ask, turn }),
+        Event::Begin(id) => Some(id),
         _ => None,
     });
-    begins.unwrap()
+    Asker { id: begins.unwrap(), place, asked: asked(client, queue) }
+}
+
+/// The same, of what is to be carried out now.
+fn next_asker(client: &mut Mine, queue: QueueId, place: Place, ms: u64) -> Asker {
+    let events = runs(client, ms);
+    asker(client, queue, place, events)
+}
+
+/// Who is answered, and how.
+fn told(events: &[Decided]) -> Vec<(&'static str, quorlock_core::GiveUp)> {
+    let told = events.iter().filter_map(|event| match event {
+        Event::GiveUp(ask, told, _) => Some((ask.name, *told)),
+        _ => None,
+    });
+    told.collect()
+}
+
+/// What holders are told of their grants.
+fn said(events: &[Decided]) -> Vec<(GrantId, LeaseAction)> {
+    let said = events.iter().filter_map(|event| match event {
+        Event::Tell(id, action) => Some((*id, *action)),
+        Event::Extended { grant, action, .. } => action.map(|action| (*grant, action)),
+        _ => None,
+    });
+    said.collect()
 }
 
 /// A client that holds a grant, with the queue of it.
@@ -221,48 +209,41 @@ struct Held {
     client: Mine,
     queue: QueueId,
     id: GrantId,
-    footprint: FootprintId,
 }
 
-/// It was granted at zero, and its leases keep it as long behind them.
+/// It was asked for at zero, with 64 tokens, and its leases keep it as long behind them.
 fn held(linger: Duration) -> Held {
-    let mut client = new();
+    let mut client = Mine::new();
     let queue = client.open_queue(&one("r"));
-    let first = asks(&mut client, queue, waits("first"), 1);
-    assert_eq!(first.ask.name, "first");
-    let begun = first.begins(&mut client, 0);
-    assert!(!begun.several, "nobody waits behind it");
-    let footprint = client.add_footprint(Footprint::new(3));
-    let lifecycle =
-        Lifecycle::new(at(0), at(9_898), TTL, Drift::default(), RenewalPolicy::default());
-    let tokens = Some(TokenRange::ending_at(FencingToken::new(64), 64));
-    let (cohort, token) = Cohort::begin(tokens, at(0));
-    let leases = Leases::new(lifecycle, cohort, token, (linger, Duration::ZERO, false), None);
-    let station = begun.station;
-    let id = client.begin(NewGrant { leases, footprint, station, data: "grant" });
-    assert_eq!(client.schedule(id), Wakeup::Start);
+    let mut first = asks(&mut client, queue, waits("first"), 1);
+    assert_eq!(client.request(first.id).map(|ask| ask.name), Some("first"));
+    assert_eq!(client.tokens_wanted(first.id, &first.asked, at(0)), 1, "nobody waits behind it");
+    first.asked.linger = linger;
+    let round = client.begins(first.id, &first.asked, 64, 0);
+    let (id, events) = round.wins(&mut client, COUNTED, 1);
+    assert!(events.is_empty(), "{events:?}");
+    *client.data_mut(id).unwrap() = "grant";
     assert!(client.count(id));
-    assert!(client.handle_won(first.id, id, TTL, at(1)).is_empty());
     client.change(id, |leases| leases.handle_taken(0)).unwrap();
-    assert!(runs(&mut client, 1).is_empty());
-    Held { client, queue, id, footprint }
+    client.takes();
+    assert_eq!((client.under_way(), client.held_count()), (0, 1));
+    Held { client, queue, id }
 }
 
-fn now(ms: u64) -> HandOn {
-    HandOn { turn: TTL, now: at(ms), steady: at(ms) }
+/// It is over, and is released.
+fn gives_back(client: &mut Mine, id: GrantId, end: End, ms: u64) -> Option<bool> {
+    let ended = client.give_back(id, end, |_, _| "given back", &moment(ms));
+    ended.map(|ended| ended.was_held)
 }
 
 /// When the first of its timers is due.
 fn first_due(client: &Mine) -> Option<u64> {
     (0..40_000).find(|ms| {
         let mut client = client.clone();
-        let due = client.handle_timeout(at(*ms));
-        let has_gone_on =
-            iter::from_fn(|| client.poll_event()).any(|event| !matches!(event, Event::Wake(_)));
-        has_gone_on
-            || !due.extend.is_empty()
-            || !due.tell.is_empty()
-            || !due.give_back.is_empty()
-            || !due.waiting.is_empty()
+        client.takes();
+        let waiting = client.handle_timeout(&moment(*ms));
+        let mut events = std::iter::from_fn(|| client.poll_event());
+        let follows = events.any(|event| !matches!(event, Event::Wake(_)));
+        follows || !waiting.is_empty() || client.has_transmits()
     })
 }

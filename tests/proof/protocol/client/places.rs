@@ -3,13 +3,16 @@
 use std::time::Duration;
 
 use quorlock_core::{
-    Denial, End, Event, Found, Lane, LineAnswer, LineHint, LostRound, NodeId, Owner, Passed, Place,
-    QueueId, Resource, ResourceSet, RoundLoss, Slots, Stand, Target, Ticket, Timestamp,
+    Cause, Command, Denial, End, Event, Failure, LineHint, LostRound, NodeId, Owner, Passed, Place,
+    QueueId, Reply, Resource, ResourceSet, RoundLoss, Sending, Slots, Stand, Target, Ticket,
+    Timestamp,
 };
 
 use super::{
-    super::at, ASKED, Asker, Held, ME, MS, Mine, TTL, asker, asks, begins, held, lost_round, new,
-    now, one, runs, waits,
+    super::at,
+    Decided, Held, ME, MS, TTL, asks, begin_now,
+    driven::{Asker, COUNTED, Mine, Round, moment, won},
+    gives_back, held, next_asker, one, runs, waits,
 };
 
 const CLOCK_US: u64 = 1_795_170_000_000_000;
@@ -33,61 +36,52 @@ struct World {
 
 impl World {
     fn new() -> (Self, Asker) {
-        let mut client = new();
+        let mut client = Mine::new();
         let queue = client.open_queue(&one("r"));
         let asker = asks(&mut client, queue, waits("r"), 0);
         (Self { client, queue, place: asker.place, ms: 0 }, asker)
     }
 
-    /// What the round says of itself, and its number.
-    fn begins(&mut self, asker: &Asker) -> (Option<Stand>, u64) {
-        let begun = self.client.begin_round(asker.id, ASKED, at(self.ms)).unwrap();
-        (begun.stand, begun.number)
+    fn begins(&mut self, asker: &Asker) -> Round {
+        asker.begins(&mut self.client, self.ms)
     }
 
-    /// A round that these nodes have denied. When the next one begins by the lines, and whether it is heard out.
-    fn loses(
-        &mut self,
-        mut asker: Asker,
-        denials: &[(usize, Denial)],
-    ) -> (Option<Timestamp>, bool) {
-        self.client.give_back(Lane::Acquires, &mut asker.turn, None, at(self.ms));
-        let answers: Vec<_> = denials
-            .iter()
-            .map(|(node, denial)| (NodeId::new(*node), LineAnswer::Denied(denial)))
-            .collect();
-        let (clocks, now) = (&[][..], at(self.ms));
-        let found =
-            Found { answers: &answers, stood: true, clocks, round_trip: None, random: 0, now };
-        let lost = LostRound { begun: now, ..lost_round(RoundLoss::Contended, 0) };
-        let (lost, hears_out) = self.client.handle_found(asker.id, &asker.ask, lost, &found);
-        let by = (TTL, None, 0);
-        self.client.handle_lost(asker.id, asker.ask, (lost, "held"), by, now, |_, _| None::<()>);
-        (lost.in_line, hears_out)
+    /// These nodes have denied the round: it is lost. When the next one begins by the lines.
+    fn loses(&mut self, round: Round, denials: &[(usize, Denial)]) -> Option<Timestamp> {
+        let denials: Vec<_> =
+            denials.iter().map(|(node, it)| (*node, Ok(Reply::Denied(it.clone())))).collect();
+        let lost = round.is_told(&mut self.client, &denials, self.ms).unwrap();
+        assert_eq!(lost.loss, RoundLoss::Contended);
+        lost.in_line
     }
 
     /// The same of all nodes, which have lines.
-    fn loses_in_line(&mut self, asker: Asker) -> Timestamp {
+    fn loses_in_line(&mut self, round: Round) -> Timestamp {
         let denials = [(0, denial(9, TTL)), (1, denial(1, TTL)), (2, denial(5, TTL))];
-        self.loses(asker, &denials).0.unwrap()
+        self.loses(round, &denials).unwrap()
+    }
+
+    /// Whether nothing is released of a lost round that a node has not answered.
+    fn is_heard_out(&mut self, round: Round) -> bool {
+        self.client.takes_nodes("release", round.owner).is_empty()
     }
 
     /// It stands there, and has asked from its place: when the next round begins.
     fn stands(&mut self, asker: Asker) -> Timestamp {
-        self.begins(&asker);
-        assert_eq!(self.loses_in_line(asker), at(self.ms), "it says so at once");
+        let round = self.begins(&asker);
+        assert_eq!(self.loses_in_line(round), at(self.ms), "it says so at once");
         let again = self.next();
-        self.begins(&again);
-        self.loses_in_line(again)
+        let round = self.begins(&again);
+        self.loses_in_line(round)
     }
 
     /// Whose round begins at once.
     fn next(&mut self) -> Asker {
-        asker(runs(&mut self.client, self.ms), self.place)
+        next_asker(&mut self.client, self.queue, self.place, self.ms)
     }
 
     fn begins_now(&mut self) -> bool {
-        !begins(&runs(&mut self.client, self.ms)).is_empty()
+        !begin_now(&mut self.client, self.ms).is_empty()
     }
 
     fn tell(&mut self, node: usize, hint: LineHint) {
@@ -100,68 +94,80 @@ impl World {
         let (client, from) = (&self.client, self.ms);
         let begins_at = |ms: &u64| {
             let mut client = client.clone();
-            client.handle_timeout(at(*ms));
-            !begins(&runs(&mut client, *ms)).is_empty()
+            client.handle_timeout(&moment(*ms));
+            !begin_now(&mut client, *ms).is_empty()
         };
         (from..from + 20_000).find(begins_at).unwrap()
     }
 }
 
-/// What is given up, with which ticket, and where.
-fn left(events: &[super::Decided]) -> Vec<(Ticket, Option<NodeId>)> {
-    let left = events.iter().filter_map(|event| match event {
-        Event::Leave(_, ticket, node) => Some((*ticket, *node)),
+/// What is given up, with which ticket, and on which nodes, by what has been sent since this was asked last.
+fn left(client: &mut Mine) -> Vec<(Ticket, usize)> {
+    let left = client.takes().into_iter().filter_map(|transmit| match transmit.sending {
+        Sending::One(Command::Leave { client, ticket, .. }) => {
+            assert_eq!(client, ME);
+            Some((ticket, transmit.node.index()))
+        }
         _ => None,
     });
     left.collect()
 }
 
+fn everywhere(ticket: Ticket) -> [(Ticket, usize); 3] {
+    [0, 1, 2].map(|node| (ticket, node))
+}
+
 #[test]
 fn who_has_not_waited_says_nothing_but_with_several_tokens_its_name() {
     let (mut world, asker) = World::new();
-    assert_eq!(world.begins(&asker).0, None);
+    assert_eq!(world.begins(&asker).stand, None);
+    let (mut world, asker) = World::new();
     super::stands(&mut world.client, world.queue, waits("behind"));
-    assert_eq!(world.begins(&asker).0, Some(Stand::named(ME)));
+    assert_eq!(world.begins(&asker).stand, Some(Stand::named(ME)));
     let behind = super::stands(&mut world.client, world.queue, waits("last"));
     world.client.leave(world.queue, behind);
     world.client.handle_gone_away(asker.id);
-    assert!(left(&runs(&mut world.client, 0)).is_empty());
+    runs(&mut world.client, 0);
+    assert!(left(&mut world.client).is_empty());
 }
 
 #[test]
 fn after_a_lost_round_it_stands_there_at_once_and_goes_on_until_it_has_won_or_left() {
     let (mut world, first) = World::new();
-    assert_eq!(world.begins(&first).0, None);
-    assert_eq!(world.loses_in_line(first), at(0));
+    let round = world.begins(&first);
+    assert_eq!(round.stand, None);
+    assert_eq!(world.loses_in_line(round), at(0));
     let ticket = Ticket::new(CLOCK_US + 5);
     for _ in 0..2 {
         let again = world.next();
-        assert_eq!(world.begins(&again).0, Some(Stand::with(ME, ticket)));
-        assert!(world.loses_in_line(again) > at(world.ms));
+        let round = world.begins(&again);
+        assert_eq!(round.stand, Some(Stand::with(ME, ticket)));
+        assert!(world.loses_in_line(round) > at(world.ms));
         world.ms = world.next_round();
-        world.client.handle_timeout(at(world.ms));
+        world.client.handle_timeout(&moment(world.ms));
     }
     // Where the next one goes on it does so with the same place, and the last one gives it up.
     let again = world.next();
     let next = super::stands(&mut world.client, world.queue, waits("next"));
     world.client.handle_gone_away(again.id);
-    let events = runs(&mut world.client, world.ms);
-    assert!(left(&events).is_empty());
+    let next = next_asker(&mut world.client, world.queue, next, world.ms);
+    assert!(left(&mut world.client).is_empty());
     assert_eq!(world.client.rank(world.queue), Some(0));
-    let next = asker(events, next);
-    assert_eq!(world.begins(&next).0, Some(Stand::with(ME, ticket)));
+    assert_eq!(world.begins(&next).stand, Some(Stand::with(ME, ticket)));
     world.client.handle_gone_away(next.id);
-    assert_eq!(left(&runs(&mut world.client, world.ms)), [(ticket, None)]);
+    runs(&mut world.client, world.ms);
+    assert_eq!(left(&mut world.client), everywhere(ticket));
     assert_eq!(world.client.rank(world.queue), None);
 }
 
 #[test]
 fn where_nodes_have_no_line_it_stands_in_none() {
     let (mut world, asker) = World::new();
-    world.begins(&asker);
+    let round = world.begins(&asker);
     let holder = Owner::from_random([1; 16]).to_hex();
     let denied = |node| (node, Denial::new(Some(Box::from(holder)), Some(TTL)));
-    assert_eq!(world.loses(asker, &[denied(0), denied(1), denied(2)]), (None, false));
+    assert_eq!(world.loses(round, &[denied(0), denied(1)]), None);
+    assert!(!world.is_heard_out(round));
     assert_eq!((world.client.rank(world.queue), world.next_round()), (None, 1), "it pauses");
     (0..3).for_each(|node| world.tell(node, LineHint::Next));
     world.client.handle_connection(NodeId::new(0), at(0));
@@ -184,20 +190,19 @@ fn a_quorum_of_wake_ups_begins_the_next_round() {
 #[test]
 fn what_is_answered_late_counts_for_its_own_round_and_for_no_other() {
     let (mut world, first) = World::new();
-    let (_, former) = world.begins(&first);
-    world.loses_in_line(first);
+    let former = world.begins(&first);
+    assert_eq!(world.loses(former, &[(0, denial(9, TTL)), (2, denial(5, TTL))]), Some(at(0)));
     let again = world.next();
-    let (_, last) = world.begins(&again);
+    let last = world.begins(&again);
     let soon = 300 * MS;
-    let (next, hears_out) = world.loses(again, &[(0, denial(0, TTL)), (2, denial(0, soon))]);
-    assert!(hears_out, "two of three name one holder");
+    let next = world.loses(last, &[(0, denial(0, TTL)), (2, denial(0, soon))]);
+    assert!(world.is_heard_out(last), "two of three name one holder");
     assert!(next.is_some());
     let before = world.next_round();
-    let late = denial(0, soon);
-    let answer = (NodeId::new(1), LineAnswer::Denied(&late));
-    world.client.handle_late_answer(world.queue, former, answer, at(0));
+    let late = [(1, Ok(Reply::Denied(denial(0, soon))))];
+    assert!(former.is_told(&mut world.client, &late, 0).is_none());
     assert_eq!(world.next_round(), before, "it was of the round before");
-    world.client.handle_late_answer(world.queue, last, answer, at(0));
+    assert!(last.is_told(&mut world.client, &late, 0).is_none());
     assert!(world.next_round() < before);
 }
 
@@ -219,23 +224,23 @@ fn a_node_that_votes_again_and_a_round_that_nodes_have_changed_for_make_it_ask_s
     world.client.handle_ready(NodeId::new(1), at(0));
     assert_eq!(world.next_round(), before, "it stands there");
     world.ms = before;
-    world.client.handle_timeout(at(before));
+    world.client.handle_timeout(&moment(before));
     let again = world.next();
-    world.begins(&again);
-    world.loses(again, &[(1, denial(1, TTL)), (2, denial(5, TTL))]);
+    let round = world.begins(&again);
+    world.loses(round, &[(1, denial(1, TTL)), (2, denial(5, TTL))]);
     let before = world.next_round();
     world.client.handle_ready(NodeId::new(0), at(world.ms));
     assert!(world.next_round() < before);
     // A round that is lost since nodes have to be looked at is followed by another one at once.
     world.ms = world.next_round();
-    world.client.handle_timeout(at(world.ms));
+    world.client.handle_timeout(&moment(world.ms));
     let again = world.next();
-    world.begins(&again);
-    let now = at(world.ms);
-    let found = Found { answers: &[], stood: true, clocks: &[], round_trip: None, random: 0, now };
-    let lost = LostRound { outdated: true, begun: now, ..lost_round(RoundLoss::NoQuorum, 0) };
-    let (lost, hears_out) = world.client.handle_found(again.id, &again.ask, lost, &found);
-    assert_eq!((lost.in_line, hears_out), (Some(now), false));
+    let round = world.begins(&again);
+    let outdated = [0, 1].map(|node| (node, Err(Failure::new(false, Cause::Outdated))));
+    let lost = round.is_told(&mut world.client, &outdated, world.ms).unwrap();
+    let LostRound { loss, outdated, in_line, .. } = lost;
+    assert_eq!((loss, outdated, in_line), (RoundLoss::NoQuorum, true, Some(at(world.ms))));
+    assert!(!world.is_heard_out(round));
 }
 
 #[test]
@@ -246,7 +251,7 @@ fn whether_others_wait_is_what_the_nodes_have_said_since_the_last_round_began() 
         for (node, hint) in tells {
             client.handle_hint(NodeId::new(*node), &name(), *hint, at(ms));
         }
-        matches!(client.hand_on(id, 0, now(ms)), Some((Passed::Kept(_), ..)))
+        matches!(client.hand_on(id, 0, &moment(ms)), Some((Passed::Kept(_), ..)))
     };
     let alone = LineHint::Alone;
     // It is kept where nobody is known to wait.
@@ -261,22 +266,22 @@ fn whether_others_wait_is_what_the_nodes_have_said_since_the_last_round_began() 
     assert!(!keeps(&[(2, LineHint::Wanted)], 5));
     // Somebody has come for what nobody here has.
     let mut kept = client.clone();
-    assert!(matches!(kept.hand_on(id, 0, now(5)), Some((Passed::Kept(_), ..))));
+    assert!(matches!(kept.hand_on(id, 0, &moment(5)), Some((Passed::Kept(_), ..))));
     kept.handle_hint(NodeId::new(0), &name(), LineHint::Wanted, at(6));
     kept.handle_hint(NodeId::new(1), &name(), LineHint::Wanted, at(6));
-    assert_eq!(runs(&mut kept, 6), [Event::GiveBack(id)], "once");
+    assert_eq!(runs(&mut kept, 6), [Event::GiveBack(id, false)], "once");
 }
 
 #[test]
 fn a_place_that_readers_are_kept_out_for_is_given_up_where_nobody_waits_with_it() {
     let (mut world, asker) = World::new();
-    let (ticket, node) = (Ticket::new(9), NodeId::new(1));
+    let ticket = Ticket::new(9);
     let hint = LineHint::KeepsOut { ticket };
     world.tell(1, hint);
-    assert_eq!(left(&runs(&mut world.client, 0)), [(ticket, Some(node))]);
+    assert_eq!(left(&mut world.client), [(ticket, 1)]);
     world.stands(asker);
     world.tell(1, hint);
-    assert!(left(&runs(&mut world.client, 0)).is_empty());
+    assert!(left(&mut world.client).is_empty());
 }
 
 fn set(names: &[&str]) -> Target {
@@ -287,7 +292,7 @@ fn set(names: &[&str]) -> Target {
 /// Each has a queue of its own, and each that comes or goes is dealt with by itself.
 #[test]
 fn readers_and_sets_are_found_by_each_resource_for_as_long_as_somebody_has_them() {
-    let mut client = new();
+    let mut client = Mine::new();
     let both = client.open_queue(&set(&["r", "other"]));
     assert_eq!(client.open_queue(&set(&["other", "r"])), both, "one for each target");
     assert!(client.close_queue(both).is_empty() && client.queues() == 1);
@@ -329,21 +334,25 @@ fn a_place_that_is_given_up_is_taken_again_by_those_who_want_something_else_of_i
     world.stands(asker);
     let before = world.next_round();
     let other = asks(&mut world.client, both, waits("both"), 0);
+    world.client.takes();
     world.client.handle_gone_away(other.id);
-    assert!(runs(&mut world.client, 0).is_empty(), "it had none");
+    let events = runs(&mut world.client, 0);
+    assert!(matches!(&events[..], [Event::Gone(ask)] if ask.name == "both"), "{events:?}");
+    assert!(!world.client.has_transmits(), "it had none");
     world.client.handle_place_gone(&set(&["r", "other"]), at(0));
     assert!(world.next_round() < before);
     world.client.handle_place_gone(&one("r"), at(0));
     // It says so where there is anybody to hear it.
     assert!(world.client.leave(world.queue, world.place).is_some());
     let events = runs(&mut world.client, 0);
-    let is_gone = |event: &super::Decided| *event == Event::PlaceGone(one("r"));
-    assert_eq!((left(&events).len(), events.iter().filter(|it| is_gone(it)).count()), (1, 1));
+    let is_gone = |event: &Decided| *event == Event::PlaceGone(one("r"));
+    assert_eq!(events.iter().filter(|it| is_gone(it)).count(), 1);
+    assert_eq!(left(&mut world.client).len(), 3);
 }
 
 #[test]
 fn a_reader_hears_that_its_place_is_gone_once_until_it_has_taken_it_again() {
-    let mut client = new();
+    let mut client = Mine::new();
     let reading = Target::Shared(name());
     let queue = client.open_queue(&reading);
     let asker = asks(&mut client, queue, waits("reads"), 0);
@@ -365,18 +374,15 @@ fn a_round_that_is_won_ends_its_place() {
     world.stands(asker);
     (0..2).for_each(|node| world.tell(node, LineHint::Next));
     let again = world.next();
-    let Held { client: of_another, id, .. } = held(Duration::ZERO);
-    let leases = of_another.leases(id).unwrap().clone();
-    let begun = world.client.begin_round(again.id, ASKED, at(0)).unwrap();
-    let footprint = world.client.add_footprint(quorlock_core::Footprint::new(3));
-    let station = begun.station;
-    let grant = quorlock_core::NewGrant { leases, footprint, station, data: "won" };
-    let grant = world.client.begin(grant);
-    world.client.handle_won(again.id, grant, TTL, at(1));
+    let round = world.begins(&again);
+    world.client.takes();
+    round.is_told(&mut world.client, &[0, 2].map(|node| (node, COUNTED)), 1);
+    let (grant, events) = won(runs(&mut world.client, 1));
+    assert!(events.is_empty(), "{events:?}");
     assert_eq!(world.client.rank(world.queue), None);
-    let late = denial(0, TTL);
-    let answer = (NodeId::new(1), LineAnswer::Denied(&late));
-    world.client.handle_late_answer(world.queue, begun.number, answer, at(1));
+    // One that denies it has it still in its line, and is told to take it out.
+    round.is_told(&mut world.client, &[(1, Ok(Reply::Denied(denial(0, TTL))))], 1);
     assert!(runs(&mut world.client, 1).is_empty());
-    assert!(world.client.end(grant, End::GivenBack(0)).is_some());
+    assert_eq!(left(&mut world.client), [(Ticket::new(CLOCK_US + 5), 1)]);
+    assert!(gives_back(&mut world.client, grant, End::GivenBack(0), 1).is_some());
 }

@@ -7,13 +7,11 @@ use futures::executor::block_on;
 use super::*;
 use crate::{
     config::Config,
-    engine::{AcquireSpec, client::Kept},
+    engine::AcquireSpec,
+    engine::shift::Shift,
     lease::Lease,
     node::{MemoryNode, Node},
-    protocol::{
-        Cohort, Drift, Footprint, Leases, Lifecycle, Members, NewGrant, Owner, RenewalPolicy,
-        Resource, WaitPolicy,
-    },
+    protocol::{Members, RenewalPolicy, Resource, RoundAsked, WaitPolicy},
     runtime::TokioRuntime,
     telemetry::Caller,
 };
@@ -33,17 +31,19 @@ fn engine() -> Arc<Engine> {
 
 fn acquire(engine: &Arc<Engine>, resource: &str) -> Lease {
     let asked = AcquireSpec {
-        target: Resource::new(resource.as_bytes()).unwrap().into(),
-        ttl: TTL,
-        min_validity: Duration::ZERO,
+        round: RoundAsked {
+            target: Resource::new(resource.as_bytes()).unwrap().into(),
+            ttl: TTL,
+            min_validity: Duration::ZERO,
+            lock_delay: Duration::ZERO,
+            renewal: RenewalPolicy::default(),
+            hold_at_least: None,
+            linger: Duration::ZERO,
+            alone: false,
+        },
         wait_policy: WaitPolicy::For(Duration::from_secs(10)),
         through_outages: false,
-        renewal: RenewalPolicy::default(),
         caller: Caller::default(),
-        hold_at_least: None,
-        linger: Duration::ZERO,
-        lock_delay: Duration::ZERO,
-        alone: false,
     };
     Lease::new(block_on(engine.acquire(asked)).unwrap())
 }
@@ -76,32 +76,17 @@ fn a_lease_that_was_let_go_leaves_nothing_in_the_queue() {
 #[allow(clippy::disallowed_methods, reason = "a thread that is none of the runtime's")]
 fn whoever_ends_while_another_thread_has_the_timers_leaves_them_to_the_next() {
     let engine = engine();
-    let hour = engine.now().saturating_add(TTL);
-    let look = |at| {
-        let mut client = engine.client.lock();
-        let renewal = RenewalPolicy { renew: false, ..RenewalPolicy::default() };
-        let lifecycle = Lifecycle::new(Timestamp::ORIGIN, at, TTL, Drift::default(), renewal);
-        let (cohort, token) = Cohort::begin(None, Timestamp::ORIGIN);
-        let asked = (Duration::ZERO, Duration::ZERO, false);
-        let leases = Leases::new(lifecycle, cohort, token, asked, None);
-        let footprint = client.add_footprint(Footprint::new(3));
-        let kept = Kept {
-            grant: Weak::new(),
-            kept: None,
-            owner: Owner::from_random([1; 16]),
-            caller: Caller::default(),
-            report: None,
-            note: None,
-            doubt: None,
-            hurries: None,
-        };
-        let id = client.begin(NewGrant { leases, footprint, station: None, data: kept });
-        client.schedule(id)
-    };
+    let look = || engine.client.lock().look();
     // Nobody is started, and so nobody disturbs.
-    assert_eq!(look(hour), Wakeup::Start);
-    assert_eq!(look(hour), Wakeup::Silent);
-    let shift = Shift { engine: Arc::downgrade(&engine), is_second: true, ended: false };
+    assert_eq!(look(), Wakeup::Start);
+    assert_eq!(look(), Wakeup::Silent);
+    let shift = Shift {
+        engine: Arc::downgrade(&engine),
+        driver: Arc::clone(&engine.driver),
+        process: engine.process,
+        is_second: true,
+        ended: false,
+    };
     let timers = engine.client.lock();
     let (dropped, is_dropped) = std::sync::mpsc::channel();
     let ends = std::thread::spawn(move || {
@@ -122,5 +107,5 @@ fn whoever_ends_while_another_thread_has_the_timers_leaves_them_to_the_next() {
     assert_eq!(is_dropped.try_recv().ok(), None);
     drop(timers);
     ends.join().unwrap();
-    assert_eq!(look(hour), Wakeup::Start);
+    assert_eq!(look(), Wakeup::Start);
 }

@@ -1,0 +1,120 @@
+//! What a round leaves on the nodes beside what it has won: keys that are released, slots that are filled in, and places in lines
+//! that nobody waits in.
+//!
+//! It decides that each is undone in the step in which it is known, or, where a round is heard out, when its answer comes. Where
+//! something may stand, the footprint says.
+
+use alloc::{vec, vec::Vec};
+
+use super::{
+    AskId, Asks, AttemptId, Client, Fails, FootprintId, Said, attempts::Attempt, calls::Purpose,
+    undone::Undone,
+};
+use crate::{
+    command::{Command, NodeId},
+    line::Ticket,
+    round::Verdict,
+    target::Target,
+};
+
+impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
+    /// Orders the releases that have to follow what is known so far.
+    pub(super) fn undo(&mut self, id: AttemptId) {
+        let Some(attempt) = self.attempts.get(id.0) else { return };
+        let is_won = attempt.round.verdict() == Verdict::Won;
+        if let Some(footprint) = attempt.footprint {
+            if attempt.round.is_any() && !is_won {
+                self.undo_slots(id, footprint);
+            } else {
+                let undone = attempt.undone(footprint);
+                self.release_unwatched(undone, None);
+            }
+        }
+        let others = self.attempts.get(id.0).and_then(|attempt| attempt.others);
+        others.into_iter().for_each(|others| self.undo_slots(id, others));
+    }
+
+    /// A node took one slot, and which one is not known of all nodes.
+    fn undo_slots(&mut self, id: AttemptId, footprint: FootprintId) {
+        for order in self.orders(footprint) {
+            let Some(attempt) = self.attempts.get(id.0) else { return };
+            let (filled_in, won) = (attempt.round.is_filled_in(order.node), attempt.won);
+            let (until, key_life) = (attempt.round.deadline(), attempt.round.spec().key_life());
+            if let Some(target) = attempt.round.undone_at(order.node) {
+                let undone = Undone { target, ..attempt.undone(footprint) };
+                self.release_ordered(undone, vec![order], None);
+            }
+            // Has a node that took another slot keep the one that was won, as the others do, so that they go on agreeing.
+            if let Some(won) = won.filter(|_| filled_in) {
+                self.restore(won, order.node, key_life, until);
+            }
+        }
+    }
+
+    /// The nodes that have granted it have taken the client out of their lines. On those that have denied it, whoever comes
+    /// would wait for a client that does not.
+    pub(super) fn leave_where_denied(&mut self, id: AttemptId) {
+        let Some(attempt) = self.attempts.get(id.0) else { return };
+        let spec = attempt.round.spec();
+        let Some(ticket) = spec.stand.and_then(|stand| stand.ticket) else { return };
+        if attempt.round.verdict() != Verdict::Won {
+            return;
+        }
+        let stands = |said: &Said<E>| matches!(said, Said::Denied(denial) if denial.rank.is_some());
+        let nodes = (0..).map(NodeId::new).zip(&attempt.said);
+        let nodes: Vec<NodeId> =
+            nodes.filter(|(_, said)| stands(said)).map(|(node, _)| node).collect();
+        let target = spec.target.clone();
+        self.leave_lines(&target, ticket, nodes);
+    }
+
+    /// What is still under way of a lost round is not undone before it is answered, until its request begins another.
+    pub(super) fn hear_out(&mut self, ask: AskId, id: AttemptId, footprint: FootprintId) {
+        if let Some(traced) = self.footprints.get_mut(footprint.0) {
+            traced.footprint.handle_heard_out();
+        }
+        if let Some(asking) = self.asking.get_mut(ask.0) {
+            asking.heard_out.push(id);
+        }
+    }
+
+    /// What is under way of these must not be in the way of what follows: it is undone right behind.
+    pub(super) fn hear_no_longer(&mut self, all: Vec<AttemptId>) {
+        for id in all {
+            let footprint = self.attempts.get(id.0).and_then(|attempt| attempt.footprint);
+            if let Some(traced) = footprint.and_then(|id| self.footprints.get_mut(id.0)) {
+                traced.footprint.handle_heard_no_longer();
+                self.undo(id);
+            }
+        }
+    }
+}
+
+impl<G, W, R, E> Client<G, W, R, E> {
+    /// Gives up a place in the lines on these nodes, for which nobody waits here any more. Nobody waits for it to be done:
+    /// without it, whoever is next has to find out that the first one does not come.
+    pub(super) fn leave_lines(&mut self, target: &Target, ticket: Ticket, nodes: Vec<NodeId>) {
+        let client = self.settings.client;
+        for node in nodes {
+            for resource in target.lines() {
+                let leave = Command::Leave { resource: resource.clone(), client, ticket };
+                self.leaving = self.leaving.saturating_add(1);
+                self.send(Purpose::Leave, node, leave);
+            }
+        }
+    }
+}
+
+impl<E> Attempt<E> {
+    fn undone(&self, footprint: FootprintId) -> Undone {
+        let spec = self.round.spec();
+        Undone {
+            target: spec.target.clone(),
+            owner: spec.owner,
+            key_life: spec.key_life(),
+            footprint,
+            // Nobody has held it.
+            hold: None,
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! How long the task of an engine is at work, and who follows it.
+//!
+//! It decides nothing of locks. A task that ends with the work undone has one successor, and then nobody is waited for.
+
+use std::sync::{Arc, Weak};
+
+use tokio::task::unconstrained;
+
+use super::{
+    Engine, after_panic,
+    driver::{Driver, attend},
+};
+use crate::{
+    runtime::Process,
+    shield::{persist, shielded},
+};
+
+impl Engine {
+    pub(super) fn begin_shift(self: &Arc<Self>, is_second: bool) {
+        let shift = Shift {
+            engine: Arc::downgrade(self),
+            driver: Arc::clone(&self.driver),
+            process: self.process,
+            is_second,
+            ended: false,
+        };
+        self.spawn_uncounted(unconstrained(async move {
+            let engine = Weak::clone(&shift.engine);
+            persist(|| attend(&engine, &shift.driver), || after_panic(&engine)).await;
+            shift.end();
+        }));
+    }
+}
+
+/// The time of the task at work. When it ends in any other way than with its engine, as when the runtime drops the task, another
+/// one is started, once. Where that fails too, whoever waits learns that nobody is left who could wake them, and the
+/// next lease starts another one.
+pub(super) struct Shift {
+    pub(super) engine: Weak<Engine>,
+    pub(super) driver: Arc<Driver>,
+    pub(super) process: Process,
+    pub(super) is_second: bool,
+    pub(super) ended: bool,
+}
+
+impl Shift {
+    fn end(mut self) {
+        self.ended = true;
+    }
+}
+
+impl Drop for Shift {
+    fn drop(&mut self) {
+        if self.ended {
+            return;
+        }
+        // In a process that was forked, whoever has the lock may have it for ever.
+        let process = self.process;
+        let kept = self.driver.kept.lock_if(|| process.is_here()).and_then(|mut kept| kept.take());
+        let Some(engine) = self.engine.upgrade().or(kept) else { return };
+        if self.is_second || !engine.is_served() {
+            engine.abandon();
+            if engine.is_served() {
+                shielded(|| engine.carry_out());
+            }
+        } else {
+            engine.keep_for_driver();
+            engine.begin_shift(true);
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Releases: what goes out before what, and what is sent again until each node has confirmed it. Each test ends with nothing
+//! under way, nothing to be sent, and no timers.
+
+use std::time::Duration;
+
+use quorlock_core::{End, Event, Lane};
+
+use super::{
+    Decided, Held, asks,
+    driven::{COUNTED, GRANTED, LATE, Mine, denied, moment, node, won},
+    gives_back, held, one,
+    rounds::{ends, on},
+    runs, waits,
+};
+
+#[test]
+fn a_release_goes_out_before_an_acquire_of_the_same_process_for_the_same_resource() {
+    let mut client = Mine::new();
+    let name = |number: usize| one(&format!("r{number}"));
+    let grants: Vec<_> = (0..66)
+        .map(|number| {
+            let queue = client.open_queue(&name(number));
+            asks(&mut client, queue, waits("holds"), 0).wins(&mut client, 0).0
+        })
+        .collect();
+    grants.iter().for_each(|id| {
+        gives_back(&mut client, *id, End::GivenBack(0), 1);
+    });
+    assert_eq!(client.takes_nodes("release", client.keys(grants[64]).unwrap().1), []);
+    assert_eq!(client.crowd(Lane::Releases), 2);
+    // Of the last one, which is not the first to wait.
+    let queue = client.open_queue(&name(65));
+    let asker = asks(&mut client, queue, waits("again"), 2);
+    let round = asker.begins(&mut client, 2);
+    let before = client.keys(grants[65]).unwrap().1;
+    let released = on("release", &[0, 1, 2], before);
+    let asked = on("acquire", &[0, 1, 2], round.owner);
+    assert_eq!(client.takes_named(), [released, asked].concat());
+    assert_eq!(client.crowd(Lane::Releases), 1, "the other one waits on");
+    let (id, _) = round.wins(&mut client, COUNTED, 2);
+    client.settles(3);
+    let events = runs(&mut client, 3);
+    let released =
+        |event: &&Decided| matches!(event, Event::Released(_, it) if it.result == Ok(()));
+    assert_eq!(events.iter().filter(released).count(), 66);
+    gives_back(&mut client, id, End::GivenBack(0), 3);
+    ends(&mut client, 4, 0);
+}
+
+#[test]
+fn a_release_that_is_not_confirmed_is_sent_again_until_it_is() {
+    let Held { mut client, id, .. } = held(Duration::ZERO);
+    let of = client.keys(id).unwrap().1;
+    gives_back(&mut client, id, End::GivenBack(0), 10);
+    assert_eq!(client.takes_named(), on("release", &[0, 1, 2], of));
+    client.answer(("release", of), &[(0, GRANTED), (1, GRANTED), (2, LATE)], &moment(10));
+    let events = runs(&mut client, 10);
+    let is_queued = |it: &Decided| matches!(it, Event::ReleaseQueued(at, _, owner) if (*at, *owner) == (node(2), of));
+    let is_released = |it: &Decided| matches!(it, Event::Released("given back", it) if it.result == Ok(()) && it.released == 2);
+    assert!(events.iter().any(is_queued) && events.iter().any(is_released), "{events:?}");
+    assert_eq!((client.unconfirmed(node(2)), client.under_way()), (1, 1));
+    // The pauses double.
+    let mut ms = 10;
+    for pause in [20, 20, 40, 80] {
+        client.handle_timeout(&moment(ms + pause - 3));
+        assert_eq!(client.takes_named(), [], "no sooner");
+        ms += pause;
+        client.handle_timeout(&moment(ms));
+        assert_eq!(client.takes_named(), on("release", &[2], of), "at {ms}");
+        assert!(client.has_unconfirmed());
+        client.answer(("release", of), &[(2, LATE)], &moment(ms));
+    }
+    client.handle_timeout(&moment(1_000));
+    client.answer(("release", of), &[(2, GRANTED)], &moment(1_000));
+    assert!(!client.has_unconfirmed() && client.under_way() == 0);
+    client.takes();
+    ends(&mut client, 1_000, 0);
+}
+
+#[test]
+fn a_release_that_is_not_confirmed_stops_where_the_acquire_turns_out_denied() {
+    let mut client = Mine::new();
+    let queue = client.open_queue(&one("r"));
+    let round = asks(&mut client, queue, waits("r"), 1).begins(&mut client, 1);
+    round.is_told(&mut client, &[(0, COUNTED), (1, COUNTED)], 2);
+    let (id, _) = won(runs(&mut client, 2));
+    client.takes();
+    gives_back(&mut client, id, End::GivenBack(0), 3);
+    assert_eq!(client.takes_named(), on("release", &[0, 1, 2], round.owner));
+    let replies = [(0, GRANTED), (1, GRANTED), (2, LATE)];
+    client.answer(("release", round.owner), &replies, &moment(3));
+    client.handle_timeout(&moment(23));
+    assert_eq!(client.takes_named(), on("release", &[2], round.owner));
+    client.answer(("release", round.owner), &[(2, LATE)], &moment(23));
+    round.is_told(&mut client, &[(2, denied())], 24);
+    client.handle_timeout(&moment(43));
+    runs(&mut client, 43);
+    assert_eq!((client.takes_named(), client.under_way()), (vec![], 0));
+    ends(&mut client, 44, 0);
+}
