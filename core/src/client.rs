@@ -7,7 +7,7 @@
 //! # The driver
 //!
 //! A driver has one lock around this, and one task. Behind each call it drains [`poll_event`](Client::poll_event), without the
-//! lock, and does what each [`Event`] says. Its task calls the nodes: it makes the calls that
+//! lock, and does what each [`Event`] says. Its task begins the rounds of [`poll_begin`](Client::poll_begin), makes the calls that
 //! [`poll_transmit`](Client::poll_transmit) yields, in that order, and tells by [`handle_answers`](Client::handle_answers) what each
 //! has come to. It calls [`handle_timeout`](Client::handle_timeout) at [`next_look`](Client::next_look). What a grant, a request, a
 //! release and an error of a node are beside what decides on them, the driver says (`G`, `W`, `R`, `E`). Each of them comes back

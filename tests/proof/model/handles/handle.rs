@@ -95,7 +95,7 @@ impl Handle {
             match self.client.join(queue, over, request, at.now) {
                 Came::Begins(place, id) => {
                     self.account.set(index, Fate::Waits(place));
-                    self.begins(id, at);
+                    self.client.begin_later(id);
                     break;
                 }
                 Came::Waits(place) => {
@@ -155,7 +155,9 @@ impl Handle {
             while let Some(event) = self.client.poll_event() {
                 self.carry_out_one(event, at);
             }
-            if !self.send(at) {
+            if let Some(id) = self.client.poll_begin() {
+                self.begins(id, at);
+            } else if !self.send(at) {
                 break;
             }
         }
@@ -170,7 +172,7 @@ impl Handle {
     fn carry_out_one(&mut self, event: Event<Request, (), Failure>, at: At<'_>) {
         match event {
             Event::GoOn(id) => self.client.go_on(id, at.now),
-            Event::Begin(id) => self.begins(id, at),
+            Event::Begin(id) => self.client.begin_later(id),
             Event::Won { request, grant, .. } => {
                 assert!(self.client.count(grant), "nobody shuts down");
                 self.win(request.index, grant, at);

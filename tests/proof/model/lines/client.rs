@@ -144,6 +144,10 @@ impl Client {
             while let Some(event) = whole.poll_event() {
                 self.carry_out(&mut whole, event, now);
             }
+            if let Some(ask) = whole.poll_begin() {
+                self.begin_round(&mut whole, ask, now);
+                continue;
+            }
             let Some(transmit) = whole.poll_transmit() else { break };
             sent.push((transmit.node.index(), (transmit.call, transmit.sending.clone())));
             match &transmit.sending {
@@ -167,7 +171,7 @@ impl Client {
     ) {
         match event {
             Event::GoOn(id) => whole.go_on(id, now),
-            Event::Begin(id) => self.begin_round(whole, id, now),
+            Event::Begin(id) => whole.begin_later(id),
             Event::Won { grant, .. } => {
                 assert!(whole.count(grant), "nobody shuts down");
                 whole.change(grant, |leases| leases.handle_taken(0));
@@ -224,7 +228,7 @@ impl Client {
             match whole.join(queue, None, request(now), now) {
                 Came::Begins(place, ask) => {
                     client.at = Some((queue, place));
-                    client.begin_round(whole, ask, now);
+                    whole.begin_later(ask);
                 }
                 came => panic!("nobody else is there: {came:?}"),
             }
