@@ -8,9 +8,9 @@ use crate::model::tenures::Setup;
 pub(crate) const CONFIG: Config = Config {
     name: "hand_overs_soon",
     search: |limits| Setup { swift: true, until: 5, ..hand_overs::setup(1) }.search(limits),
-    states: 3_000_000,
-    long: 40_000_000,
-    ends: Ends::Late,
+    states: 5_000_000,
+    long: 5_000_000,
+    ends: Ends::Soon,
     sometimes: &[
         "two have won",
         "a lease was handed on",

@@ -8,9 +8,9 @@ use crate::model::tenures::Setup;
 pub(crate) const CONFIG: Config = Config {
     name: "late_holds",
     search: |limits| late_renewals::with(SETUP, limits),
-    states: 3_000_000,
-    long: 40_000_000,
-    ends: Ends::Late,
+    states: 5_000_000,
+    long: 5_000_000,
+    ends: Ends::Soon,
     sometimes: &[
         "a lease was handed on",
         "a key was kept behind a release",
