@@ -37,27 +37,27 @@ impl fmt::Display for NodeId {
 
 /// What a round knows of a node when it begins: votes count only while the node is still in it.
 ///
-/// The era changes when the node may have forgotten, and when it is admitted again. The seal changes when the
+/// The epoch changes when the node may have forgotten, and when it is admitted again. The seal changes when the
 /// node has told how high its counters are, so that another node can be admitted: a vote that began before and
 /// arrives later would raise a counter behind the back of that admission (`admission` says why that matters).
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Mark {
-    /// The era of the node's marker.
-    pub era: u64,
-    /// How often it has been sealed in this era.
+    /// The epoch of the node's marker.
+    pub epoch: u64,
+    /// How often it has been sealed in this epoch.
     pub seal: u64,
 }
 
 impl Mark {
-    /// This era, sealed so often.
-    pub const fn new(era: u64, seal: u64) -> Self {
-        Self { era, seal }
+    /// This epoch, sealed so often.
+    pub const fn new(epoch: u64, seal: u64) -> Self {
+        Self { epoch, seal }
     }
 
-    /// Whether it is of an earlier era than that, which was seen of the same process. No node begins an era of 2^53 or
-    /// more: what others have written into a marker makes no era look older.
+    /// Whether it is of an earlier epoch than that, which was seen of the same process. No node begins an epoch of 2^53 or
+    /// more: what others have written into a marker makes no epoch look older.
     pub const fn is_before(self, seen: u64) -> bool {
-        self.era < seen && seen < 1 << 53
+        self.epoch < seen && seen < 1 << 53
     }
 }
 

@@ -111,7 +111,7 @@ impl Engine {
             },
             NodeError::ClockJumped => {
                 let Some(slot) = self.slot(node) else { return };
-                let seen = slot.node.status().ok().and_then(|status| status.era);
+                let seen = slot.node.status().ok().and_then(|status| status.epoch);
                 self.admission().handle_clock_jumped(node, seen);
                 true
             }

@@ -44,8 +44,8 @@ impl Shielded {
         Answering::to(|| self.0.join(join))
     }
 
-    pub(super) fn admit(&self, era: u64, floor: Floor) -> Answering<bool> {
-        Answering::to(|| self.0.admit(era, floor))
+    pub(super) fn admit(&self, epoch: u64, floor: Floor) -> Answering<bool> {
+        Answering::to(|| self.0.admit(epoch, floor))
     }
 
     pub(super) fn holder(&self, resource: Resource, fenced: bool) -> Answering<Sighting> {

@@ -70,8 +70,8 @@ impl Engine {
             self.tell_admission();
             match step {
                 VisitStep::Look(joins) => self.look(&mut visit, joins).await,
-                VisitStep::Admit { node, era, floor } => {
-                    self.admit(&mut visit, node, era, floor).await;
+                VisitStep::Admit { node, epoch, floor } => {
+                    self.admit(&mut visit, node, epoch, floor).await;
                 }
                 VisitStep::Done(pause) => {
                     self.fleet.tell();
@@ -220,10 +220,10 @@ impl Engine {
         }
     }
 
-    async fn admit(self: &Arc<Self>, visit: &mut Visit, node: NodeId, era: u64, floor: Floor) {
+    async fn admit(self: &Arc<Self>, visit: &mut Visit, node: NodeId, epoch: u64, floor: Floor) {
         let Some(slot) = self.slot(node) else { return };
         let mut call: Fanout<bool> = Fanout::new(self);
-        call.add(node, slot.node.admit(era, floor));
+        call.add(node, slot.node.admit(epoch, floor));
         match call.progress(self).await {
             Progress::Answered((_, Ok(true))) => visit.handle_admitted(),
             Progress::Answered((_, Err(error))) => self.admission_failed(node, error),

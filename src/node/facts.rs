@@ -69,8 +69,8 @@ pub struct ServerFacts {
 pub struct MarkerFacts {
     /// `ready` or `joining`, or `approved` by an operator.
     pub state: Option<Arc<str>>,
-    /// The era in which it is so.
-    pub era: Option<u64>,
+    /// The epoch in which it is so.
+    pub epoch: Option<u64>,
     /// The nodes to which it belongs; `None` where no node of a list was let in here yet.
     pub members: Option<Members>,
     /// Since when it belongs to them, by its clock.

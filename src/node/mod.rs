@@ -90,11 +90,11 @@ pub trait Node: Send + Sync + fmt::Debug + 'static {
     /// forgotten. A node that cannot forget says [`never_forgets`]. In classic mode it is not asked.
     fn join(&self, join: Join) -> NodeFuture<Marker>;
 
-    /// Lets a node vote that is joining since `era`, with counters above `floor`. False says that it was not
+    /// Lets a node vote that is joining since `epoch`, with counters above `floor`. False says that it was not
     /// joining, or not since then. By default this fails, so that a node which says that it is joining and cannot be
     /// admitted never votes; one that never forgets is not asked.
-    fn admit(&self, era: u64, floor: Floor) -> NodeFuture<bool> {
-        let _ = (era, floor);
+    fn admit(&self, epoch: u64, floor: Floor) -> NodeFuture<bool> {
+        let _ = (epoch, floor);
         let message =
             Arc::from("this node says that it is joining, and does not implement `admit`");
         let error = NodeError::Rejected { sent: false, code: Arc::from("ERR"), message };

@@ -55,8 +55,8 @@ pub struct NodeStatus {
     pub version: Option<Arc<str>>,
     /// What tells one process behind this address from another, once known: `run_id` in Redis.
     pub identity: Option<Arc<str>>,
-    /// The era of its marker in which it was last seen ready, once known.
-    pub era: Option<u64>,
+    /// The epoch of its marker in which it was last seen ready, once known.
+    pub epoch: Option<u64>,
     /// How many attempts to connect have failed since it was connected last, or ever. Zero for a node that does not count
     /// them.
     pub failed_attempts: u64,
@@ -98,7 +98,7 @@ impl NodeStatus {
             state,
             version: None,
             identity: None,
-            era: None,
+            epoch: None,
             failed_attempts: 0,
             round_trip: None,
             line: LineState::Unknown,

@@ -96,8 +96,8 @@ impl Node for Far {
         self.ask(move |memory| memory.join(join))
     }
 
-    fn admit(&self, era: u64, floor: Floor) -> NodeFuture<bool> {
-        self.ask(move |memory| memory.admit(era, floor))
+    fn admit(&self, epoch: u64, floor: Floor) -> NodeFuture<bool> {
+        self.ask(move |memory| memory.admit(epoch, floor))
     }
 
     fn counts_ranges(&self) -> bool {

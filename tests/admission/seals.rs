@@ -82,10 +82,10 @@ impl Node for Noting {
         self.memory.join(join)
     }
 
-    fn admit(&self, era: u64, floor: Floor) -> NodeFuture<bool> {
+    fn admit(&self, epoch: u64, floor: Floor) -> NodeFuture<bool> {
         let event = Event::Admitted { node: self.index, known: floor.known };
         self.events.lock().unwrap().push(event);
-        self.memory.admit(era, floor)
+        self.memory.admit(epoch, floor)
     }
 
     fn counts_ranges(&self) -> bool {

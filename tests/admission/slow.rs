@@ -40,7 +40,7 @@ pub(crate) struct Plan {
     pub(crate) acquires: usize,
     /// The looks at its marker.
     pub(crate) looks: usize,
-    /// The eras in which the node has been made to join again.
+    /// The epochs in which the node has been made to join again.
     pub(crate) forced: Vec<u64>,
 }
 
@@ -123,8 +123,8 @@ impl Node for Slow {
         })
     }
 
-    fn admit(&self, era: u64, floor: Floor) -> NodeFuture<bool> {
-        self.memory.admit(era, floor)
+    fn admit(&self, epoch: u64, floor: Floor) -> NodeFuture<bool> {
+        self.memory.admit(epoch, floor)
     }
 
     fn counts_ranges(&self) -> bool {

@@ -78,8 +78,8 @@ impl Node for Silent {
         self.0.join(join)
     }
 
-    fn admit(&self, era: u64, floor: Floor) -> NodeFuture<bool> {
-        self.0.admit(era, floor)
+    fn admit(&self, epoch: u64, floor: Floor) -> NodeFuture<bool> {
+        self.0.admit(epoch, floor)
     }
 
     fn status(&self) -> NodeStatus {

@@ -49,8 +49,8 @@ impl Node for SetsAgain {
         self.0.join(join)
     }
 
-    fn admit(&self, era: u64, floor: Floor) -> NodeFuture<bool> {
-        self.0.admit(era, floor)
+    fn admit(&self, epoch: u64, floor: Floor) -> NodeFuture<bool> {
+        self.0.admit(epoch, floor)
     }
 
     fn holder(&self, resource: Resource, fenced: bool) -> NodeFuture<Sighting> {

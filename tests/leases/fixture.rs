@@ -412,8 +412,8 @@ impl Node for OddNode {
         self.memory.join(join)
     }
 
-    fn admit(&self, era: u64, floor: Floor) -> NodeFuture<bool> {
-        self.memory.admit(era, floor)
+    fn admit(&self, epoch: u64, floor: Floor) -> NodeFuture<bool> {
+        self.memory.admit(epoch, floor)
     }
 
     fn holder(&self, resource: Resource, fenced: bool) -> NodeFuture<Sighting> {

@@ -127,8 +127,8 @@ impl Node for Panicky {
         self.answer(Verb::Join, || self.memory.join(join))
     }
 
-    fn admit(&self, era: u64, floor: Floor) -> NodeFuture<bool> {
-        self.answer(Verb::Admit, || self.memory.admit(era, floor))
+    fn admit(&self, epoch: u64, floor: Floor) -> NodeFuture<bool> {
+        self.answer(Verb::Admit, || self.memory.admit(epoch, floor))
     }
 
     fn reachable(&self) -> Result<(), NodeError> {

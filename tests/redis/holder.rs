@@ -120,8 +120,8 @@ impl Node for NotLookedAt {
         Box::pin(std::future::pending())
     }
 
-    fn admit(&self, era: u64, floor: Floor) -> NodeFuture<bool> {
-        self.0.admit(era, floor)
+    fn admit(&self, epoch: u64, floor: Floor) -> NodeFuture<bool> {
+        self.0.admit(epoch, floor)
     }
 
     fn status(&self) -> NodeStatus {

@@ -19,7 +19,7 @@ const CORRUPTED: [(&str, &[&str]); 2] = [
 /// A field that makes no sense is written anew: the node joins again, by itself.
 #[test]
 fn a_node_with_a_field_that_others_have_corrupted_votes_again() {
-    for field in ["era", "max_ttl", "seal", "state"] {
+    for field in ["epoch", "max_ttl", "seal", "state"] {
         let cluster = Cluster::start(3);
         drop(connect(&cluster));
         cluster[0].run(&["HSET", "quorlock:node", field, "abc"]);

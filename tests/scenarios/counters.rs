@@ -210,7 +210,7 @@ fn a_node_that_is_not_what_it_was_admitted_as_joins_again() {
         assert!(!seen.ready, "{what}");
         assert_eq!(node.code(Ask::of("b")), -1, "{what}");
         if what == "counters gone" {
-            assert!(node.admit_above(&seen.era, "0", "0"));
+            assert!(node.admit_above(&seen.epoch, "0", "0"));
             let seen = node.look(&args);
             assert!(seen.ready && seen.floor >= fence, "{seen:?}");
         }
@@ -294,7 +294,7 @@ fn a_node_whose_marker_has_lost_a_number_joins_again_and_goes_on_above_its_count
         let seen = node.join("0");
         assert!(!seen.ready && seen.high_water >= fence, "{field}: {seen:?}");
         assert_eq!(node.code(Ask::of("b")), -1);
-        assert!(node.admit_above(&seen.era, "0", "0"));
+        assert!(node.admit_above(&seen.epoch, "0", "0"));
         let seen = node.join("0");
         assert!(seen.ready && seen.floor >= fence, "{field}: {seen:?}");
     }
@@ -322,9 +322,9 @@ fn a_node_whose_head_others_have_written_joins_again() {
 #[test]
 fn a_node_whose_memory_is_full_joins_again_all_the_same() {
     let node = Node::admitted();
-    let era = node.join("0").era;
+    let epoch = node.join("0").epoch;
     node.server.run(&["CONFIG", "SET", "maxmemory", "1"]);
-    assert!(!node.join(&era).ready);
+    assert!(!node.join(&epoch).ready);
     node.server.run(&["CONFIG", "SET", "maxmemory", "0"]);
     assert_eq!(node.code(Ask::of("a")), -1);
 }
@@ -339,7 +339,7 @@ fn a_node_that_others_have_put_something_else_into_joins_again() {
         node.server.set(key, "theirs", None);
         let seen = node.join("0");
         assert!(!seen.ready, "{key}: {seen:?}");
-        assert!(node.admit_above(&seen.era, "0", "0"));
+        assert!(node.admit_above(&seen.epoch, "0", "0"));
         assert!(node.join("0").ready);
     }
 }
@@ -352,9 +352,9 @@ fn a_generation_of_counters_is_as_old_behind_a_jump_of_the_clock_as_before() {
     node.expire();
     let before = (node.now_us() / 1_000_000 - 1_000).to_string();
     node.mark(&[("rotated_at", &before)]);
-    let seen = node.join(&node.join("0").era);
+    let seen = node.join(&node.join("0").epoch);
     assert!(!seen.ready);
-    assert!(node.admit_above(&seen.era, "0", "0"));
+    assert!(node.admit_above(&seen.epoch, "0", "0"));
     let since = node.server.run(&["HGET", super::MARKER, "rotated_at"]);
     assert_eq!(redis::from_redis_value::<String>(since).unwrap(), before);
     let kept = node.server.run(&["HGET", "quorlock:counters", RESOURCE]);
@@ -368,9 +368,9 @@ fn a_node_whose_marker_does_not_say_whether_there_are_older_counters_joins_again
     node.server.run(&["HDEL", super::MARKER, "older"]);
     let seen = node.join("0");
     assert!(seen.ready, "{seen:?}");
-    let seen = node.join(&seen.era);
+    let seen = node.join(&seen.epoch);
     assert!(!seen.ready, "{seen:?}");
-    assert!(node.admit_above(&seen.era, "0", "0"));
+    assert!(node.admit_above(&seen.epoch, "0", "0"));
     assert!(node.join("0").ready);
 }
 

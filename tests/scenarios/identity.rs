@@ -93,9 +93,10 @@ fn a_node_that_took_over_an_older_copy_while_nobody_spoke_to_it_does_not_vote() 
 #[test]
 fn a_node_that_took_over_the_data_of_another_one_does_not_vote() {
     let cluster = cluster();
-    let era = redis::from_redis_value::<String>(cluster[2].run(&["HGET", MARKER, "era"])).unwrap();
+    let epoch =
+        redis::from_redis_value::<String>(cluster[2].run(&["HGET", MARKER, "epoch"])).unwrap();
     for server in &cluster {
-        server.run(&["HSET", MARKER, "era", &era]);
+        server.run(&["HSET", MARKER, "epoch", &epoch]);
     }
     let (other, held) = held(&cluster);
     follow(&cluster[1], &cluster[2]);
@@ -172,7 +173,7 @@ fn a_wait_of_before_the_node_was_admitted_is_not_believed_by_whoever_has_seen_it
         marker().get("state").is_some_and(|state| state == "joining")
     });
     let mut joining = marker();
-    let waited = format!("{} 3600000 1", joining["era"]);
+    let waited = format!("{} 3600000 1", joining["epoch"]);
     joining.insert("waited".to_owned(), waited);
     for client in [&first, &second] {
         all_ready(client);
@@ -285,8 +286,8 @@ fn a_node_that_was_a_replica_long_ago_is_not_made_to_join_again() {
 fn a_process_that_has_forgotten_whose_replica_it_was_is_the_same_node() {
     let node = scripts::Node::admitted();
     for (identity, ready) in [("this/0/abcdef01", true), ("that/0/abcdef01", false)] {
-        let era = node.text_of("era");
-        let etag = format!("{era}.0/{identity}");
+        let epoch = node.text_of("epoch");
+        let etag = format!("{epoch}.0/{identity}");
         node.mark(&[("identity", identity)]);
         node.server.run(&["HSET", "quorlock:counters", "", &format!("{etag} {0:016} {0:016}", 0)]);
         let seen = node.join("0");

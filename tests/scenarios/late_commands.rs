@@ -281,7 +281,7 @@ fn a_farewell_leaves_a_place_that_was_taken_since() {
     assert_eq!(number(node.server.run(&["ZSCORE", LINE, client])), 2_000);
 }
 
-/// Whether a majority had forgotten is said of one era of a node: in a later one it may be the only one that did.
+/// Whether a majority had forgotten is said of one epoch of a node: in a later one it may be the only one that did.
 #[test]
 fn what_was_said_of_an_earlier_wait_does_not_count_in_a_later_one() {
     let node = Node::admitted();
@@ -289,22 +289,22 @@ fn what_was_said_of_an_earlier_wait_does_not_count_in_a_later_one() {
         redis::from_redis_value(node.server.run(&["HGET", MARKER, "flags"])).expect("flags")
     };
     let look = ["this", "0", "test/1", "60000", "0", "", "0"];
-    let told = |era: &str| {
+    let told = |epoch: &str| {
         let mut orphaned = look;
         orphaned[5] = "o";
-        node.look_telling(&orphaned, HOUR_MS, Tell { after: 0, waited: Some((era, 0)) })
+        node.look_telling(&orphaned, HOUR_MS, Tell { after: 0, waited: Some((epoch, 0)) })
     };
     node.set_state("joining");
     node.mark(&[("flags", "")]);
-    let era = node.look(&look).era;
-    assert!(!told("41").ready && flags().is_empty(), "it is of another era");
-    assert!(!told(&era).ready && flags() == "o");
+    let epoch = node.look(&look).epoch;
+    assert!(!told("41").ready && flags().is_empty(), "it is of another epoch");
+    assert!(!told(&epoch).ready && flags() == "o");
     // It is admitted, and forgets alone. What was sent in the wait before comes now.
-    assert!(node.admit(&era));
+    assert!(node.admit(&epoch));
     node.server.run(&["DEL", MARKER, "quorlock:counters"]);
     let again = node.look(&look);
-    assert!(!again.ready && again.era != era);
-    told(&era);
+    assert!(!again.ready && again.epoch != epoch);
+    told(&epoch);
     assert_eq!(flags(), "", "nobody has said so of this wait");
 }
 

@@ -61,7 +61,7 @@ fn what_others_have_put_among_the_counters_of_a_node_that_is_joining_goes_when_i
         if let Some(head) = head {
             node.server.run(&["HSET", COUNTERS, "", head]);
         }
-        assert!(node.admit(&seen.era));
+        assert!(node.admit(&seen.epoch));
         let keeps = letters.is_empty() && head.is_none();
         for name in ["before", "r"] {
             let stands = node.server.run(&["HEXISTS", COUNTERS, name]) == Value::Int(1);
@@ -80,14 +80,14 @@ fn a_look_at_a_replica_says_that_it_is_one() {
 
 /// It would go on from there, and no script counts so far.
 #[test]
-fn an_era_that_no_script_counts_to_is_not_gone_on_from() {
+fn an_epoch_that_no_script_counts_to_is_not_gone_on_from() {
     for (after, is_taken) in [(1_u64 << 52, true), (1 << 53, false), (u64::MAX, false)] {
         let node = Node::admitted();
         let look = ["this", "0", "test/1", "60000", ERA, "", "0"];
         let seen = node.look_telling(&look, HOUR_MS, Tell { after, ..Tell::default() });
-        let era: u64 = seen.era.parse().unwrap();
-        assert_eq!(era > after, is_taken, "{after}: {era}");
-        assert!(era > 42 && era < 1 << 53, "{after}: {era}");
+        let epoch: u64 = seen.epoch.parse().unwrap();
+        assert_eq!(epoch > after, is_taken, "{after}: {epoch}");
+        assert!(epoch > 42 && epoch < 1 << 53, "{after}: {epoch}");
     }
 }
 

@@ -130,9 +130,9 @@ fn what_is_late_takes_holds_gives_up_and_lowers_nothing() {
     assert_eq!(node.look_as(A, "", "5000", 0).0, 1, "a shorter one lowers nothing");
     assert_eq!(node.text_of("max_ttl"), "7000");
     // In time it is taken, forgets its counters but for how high they were, and votes for nobody until it is admitted again.
-    let era = node.text_of("era");
+    let epoch = node.text_of("epoch");
     assert_eq!(node.look_as(B, "t", TTL, soon()), (0, "h".to_owned()));
-    assert_ne!(node.text_of("era"), era);
+    assert_ne!(node.text_of("epoch"), epoch);
     assert_eq!(node.look_as(A, "", TTL, 0), (-5, format!("{B} -1")));
     assert!(!node.admit_as(A) && node.admit_as(B));
 }

@@ -230,11 +230,11 @@ impl Alter for Lagging {
 }
 
 /// It changes whenever somebody makes a node join again.
-fn eras(cluster: &Cluster) -> Vec<String> {
-    let era = |server: &quorlock_harness::Server| {
-        redis::from_redis_value(server.run(&["HGET", MARKER, "era"])).unwrap()
+fn epochs(cluster: &Cluster) -> Vec<String> {
+    let epoch = |server: &quorlock_harness::Server| {
+        redis::from_redis_value(server.run(&["HGET", MARKER, "epoch"])).unwrap()
     };
-    cluster.iter().map(era).collect()
+    cluster.iter().map(epoch).collect()
 }
 
 /// The clock of one node has been read for the first time a moment ago, and so is compared strictly; those of the
@@ -261,12 +261,12 @@ fn a_client_whose_clock_stalls_blames_no_node_that_it_has_just_met() {
         }
         cluster[fresh].resume();
         all_ready(&stalled);
-        let before = eras(&cluster);
+        let before = epochs(&cluster);
         runtime.stall(stall, 1000);
         let _ = stalled.try_acquire("r").blocking();
         eventually("it recovers", SOON, || stalled.try_acquire("r").blocking().is_ok());
         all_ready(&stalled);
-        assert_eq!(eras(&cluster), before, "node {fresh} was blamed");
+        assert_eq!(epochs(&cluster), before, "node {fresh} was blamed");
     }
 }
 
@@ -279,7 +279,7 @@ fn a_client_whose_clock_runs_slow_blames_no_node() {
     let bystander = ready(settings(&cluster, ttl));
     let runtime = Lagging::start();
     let slow = ready(settings(&cluster, ttl).runtime(Arc::clone(&runtime)));
-    let before = eras(&cluster);
+    let before = epochs(&cluster);
     runtime.stall(Duration::ZERO, 800);
     let start = Instant::now();
     while start.elapsed() < 5 * SECOND {
@@ -292,7 +292,7 @@ fn a_client_whose_clock_runs_slow_blames_no_node() {
     }
     runtime.stall(Duration::ZERO, 1000);
     eventually("it recovers", SOON, || slow.try_acquire("r").blocking().is_ok());
-    assert_eq!(eras(&cluster), before);
+    assert_eq!(epochs(&cluster), before);
 }
 
 /// Some have never been read together with the one that shows the stall.
@@ -300,7 +300,7 @@ fn a_client_whose_clock_runs_slow_blames_no_node() {
 fn a_stall_of_our_clock_blames_no_node_whose_others_are_met_after_it() {
     let ttl = SECOND;
     let cluster = admitted(3, ttl);
-    let before = eras(&cluster);
+    let before = epochs(&cluster);
     cluster[1].pause();
     cluster[2].pause();
     let runtime = Lagging::start();
@@ -310,7 +310,7 @@ fn a_stall_of_our_clock_blames_no_node_whose_others_are_met_after_it() {
     cluster[1].resume();
     cluster[2].resume();
     all_ready_or_not(&client);
-    assert_eq!(eras(&cluster), before, "a node was blamed");
+    assert_eq!(epochs(&cluster), before, "a node was blamed");
 }
 
 /// What the others showed before is less certain than the stall is long.
@@ -318,7 +318,7 @@ fn a_stall_of_our_clock_blames_no_node_whose_others_are_met_after_it() {
 fn a_stall_of_our_clock_blames_no_near_node_of_far_ones() {
     let ttl = 3 * SECOND;
     let cluster = admitted(3, ttl);
-    let before = eras(&cluster);
+    let before = epochs(&cluster);
     let proxies: Vec<Proxy> = (1..3).map(|node| Proxy::start(cluster[node].port())).collect();
     // A round trip of 150 ms.
     proxies.iter().for_each(|proxy| proxy.delay(75 * MS));
@@ -333,7 +333,7 @@ fn a_stall_of_our_clock_blames_no_near_node_of_far_ones() {
         let _ = client.try_acquire("r").blocking();
     }
     all_ready_or_not(&client);
-    assert_eq!(eras(&cluster), before, "a node was blamed");
+    assert_eq!(epochs(&cluster), before, "a node was blamed");
 }
 
 /// Long enough for the nodes to be judged.

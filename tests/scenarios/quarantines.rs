@@ -99,82 +99,82 @@ fn a_marker_of_another_type_is_shown_and_can_be_mended() {
 
 /// Whoever was about to admit a node, and comes late, must not do so after it has begun to wait anew.
 #[test]
-fn an_admission_and_a_jump_count_in_the_era_in_which_they_were_decided_on() {
+fn an_admission_and_a_jump_count_in_the_epoch_in_which_they_were_decided_on() {
     let node = Node::admitted();
     let first = node.join("0");
-    assert!(first.ready && first.era == ERA && first.etag == ETAG);
-    assert_eq!(node.join("1"), first, "a jump in another era");
-    let second = node.join(&first.era);
-    assert!(!second.ready && second.era != first.era);
-    assert_eq!(node.join(&second.era), second, "it is joining already");
-    assert!(!node.admit(&first.era));
-    assert!(node.admit(&second.era));
-    let third = node.join(&first.era);
-    assert!(third.ready && third.era != second.era && third.era != first.era);
-    assert!(!node.join(&third.era).ready);
-    assert!(!node.admit(&second.era), "the same node, waiting again");
+    assert!(first.ready && first.epoch == ERA && first.etag == ETAG);
+    assert_eq!(node.join("1"), first, "a jump in another epoch");
+    let second = node.join(&first.epoch);
+    assert!(!second.ready && second.epoch != first.epoch);
+    assert_eq!(node.join(&second.epoch), second, "it is joining already");
+    assert!(!node.admit(&first.epoch));
+    assert!(node.admit(&second.epoch));
+    let third = node.join(&first.epoch);
+    assert!(third.ready && third.epoch != second.epoch && third.epoch != first.epoch);
+    assert!(!node.join(&third.epoch).ready);
+    assert!(!node.admit(&second.epoch), "the same node, waiting again");
     node.server.flush();
     assert!(!node.join("0").ready);
-    assert!(!node.admit(&third.era));
+    assert!(!node.admit(&third.epoch));
 }
 
 /// A plain look by the process of the marker, which tells of a wait.
-fn tell(node: &Node, era: &str, ms: u64) -> Seen {
+fn tell(node: &Node, epoch: &str, ms: u64) -> Seen {
     let look = ["this", "0", "test/1", "60000", "0", "", "0"];
-    node.look_telling(&look, HOUR_MS, Tell { waited: Some((era, ms)), ..Tell::default() })
+    node.look_telling(&look, HOUR_MS, Tell { waited: Some((epoch, ms)), ..Tell::default() })
 }
 
 /// By the node's own clock, which cuts what it is told.
-fn joined_long_ago(node: &Node, era: &str) {
-    node.mark(&[("waited", &format!("{era} 0 1"))]);
+fn joined_long_ago(node: &Node, epoch: &str) {
+    node.mark(&[("waited", &format!("{epoch} 0 1"))]);
 }
 
 #[test]
-fn a_node_keeps_the_longest_wait_that_it_was_told_of_in_its_era() {
+fn a_node_keeps_the_longest_wait_that_it_was_told_of_in_its_epoch() {
     let node = Node::admitted();
     assert_eq!(tell(&node, ERA, 5_000).waited, 0, "it is not joining");
     let first = node.join(ERA);
     assert_eq!((first.ready, first.waited), (false, 0));
     // Its own clock cuts what it is told.
-    let waited = tell(&node, &first.era, 60_000).waited;
+    let waited = tell(&node, &first.epoch, 60_000).waited;
     assert!(waited < 60_000, "{waited} ms, of a client whose clock has jumped");
-    joined_long_ago(&node, &first.era);
+    joined_long_ago(&node, &first.epoch);
     let waits = [(0, 0), (1_500, 1_500), (900, 1_500), (1_500, 1_500), (7_000, 7_000)];
     for (told, kept) in waits {
-        assert_eq!(tell(&node, &first.era, told).waited, kept, "{told}");
-        assert_eq!(tell(&node, ERA, 60_000).waited, kept, "of another era");
+        assert_eq!(tell(&node, &first.epoch, told).waited, kept, "{told}");
+        assert_eq!(tell(&node, ERA, 60_000).waited, kept, "of another epoch");
         assert_eq!(node.join("0").waited, kept, "whoever comes is told");
     }
     // Whatever is told, it is cut, and what is answered can be read.
-    let waited = tell(&node, &first.era, u64::MAX).waited;
+    let waited = tell(&node, &first.epoch, u64::MAX).waited;
     assert!((60_000..=node.now_us() / 1000).contains(&waited), "{waited}");
     // It forgets, or is admitted and has to join again: what it waited before counts no more.
     node.mark(&[("identity", "that/0/00000000")]);
-    let second = tell(&node, &first.era, 60_000);
-    assert!(!second.ready && second.era != first.era && second.waited == 0, "{second:?}");
-    joined_long_ago(&node, &second.era);
-    assert_eq!(tell(&node, &second.era, 3_000).waited, 3_000);
-    assert!(node.admit(&second.era));
+    let second = tell(&node, &first.epoch, 60_000);
+    assert!(!second.ready && second.epoch != first.epoch && second.waited == 0, "{second:?}");
+    joined_long_ago(&node, &second.epoch);
+    assert_eq!(tell(&node, &second.epoch, 3_000).waited, 3_000);
+    assert!(node.admit(&second.epoch));
     let ready = node.join("0");
     assert!(ready.ready && ready.waited == 0);
-    assert_eq!(node.join(&ready.era).waited, 0);
+    assert_eq!(node.join(&ready.epoch).waited, 0);
 }
 
-/// Clients of an older version begin eras too, and know nothing of waits. What others have written is no wait either.
+/// Clients of an older version begin epochs too, and know nothing of waits. What others have written is no wait either.
 #[test]
-fn a_wait_counts_in_the_era_that_stands_beside_it_and_in_no_other() {
+fn a_wait_counts_in_the_epoch_that_stands_beside_it_and_in_no_other() {
     let node = Node::admitted();
-    let era = node.join(ERA).era;
+    let epoch = node.join(ERA).epoch;
     let foreign =
-        ["42 60000 1", "60000", "", "abc", &format!("{era} 1e9 1"), &format!("{era}0 60000 1")]
+        ["42 60000 1", "60000", "", "abc", &format!("{epoch} 1e9 1"), &format!("{epoch}0 60000 1")]
             .map(str::to_owned);
     for waited in foreign {
         node.mark(&[("waited", &waited)]);
         assert_eq!(node.join("0").waited, 0, "{waited}");
     }
-    node.mark(&[("waited", &format!("{era} 99999999999999999999999 1"))]);
+    node.mark(&[("waited", &format!("{epoch} 99999999999999999999999 1"))]);
     assert_eq!(node.join("0").waited, 1 << 53, "a number that is still one");
-    node.mark(&[("waited", &format!("{era} 2500 1"))]);
+    node.mark(&[("waited", &format!("{epoch} 2500 1"))]);
     assert_eq!(node.join("0").waited, 2_500);
 }
 
@@ -182,19 +182,22 @@ fn a_wait_counts_in_the_era_that_stands_beside_it_and_in_no_other() {
 #[test]
 fn a_node_that_is_joining_begins_anew_if_its_data_went_back_and_for_no_other_reason() {
     let node = Node::admitted();
-    let era = node.join(ERA).era;
-    joined_long_ago(&node, &era);
-    assert_eq!(tell(&node, &era, 2_000).waited, 2_000);
-    let forced = |era: &str, letters: &str, after: u64| {
-        let look = ["this", "0", "test/1", "60000", era, letters, "0"];
+    let epoch = node.join(ERA).epoch;
+    joined_long_ago(&node, &epoch);
+    assert_eq!(tell(&node, &epoch, 2_000).waited, 2_000);
+    let forced = |epoch: &str, letters: &str, after: u64| {
+        let look = ["this", "0", "test/1", "60000", epoch, letters, "0"];
         node.look_telling(&look, HOUR_MS, Tell { after, ..Tell::default() })
     };
-    assert_eq!((forced(&era, "", 0).era, forced("7", "l", 0).era), (era.clone(), era.clone()));
-    let newer = era.parse::<u64>().unwrap() + 5_000_000_000;
-    let again = forced(&era, "l", newer);
+    assert_eq!(
+        (forced(&epoch, "", 0).epoch, forced("7", "l", 0).epoch),
+        (epoch.clone(), epoch.clone())
+    );
+    let newer = epoch.parse::<u64>().unwrap() + 5_000_000_000;
+    let again = forced(&epoch, "l", newer);
     assert!(!again.ready && again.waited == 0, "{again:?}");
-    assert!(again.era.parse::<u64>().unwrap() > newer, "eras go on above what was seen");
-    assert!(!node.admit(&era), "whoever has waited before comes late");
+    assert!(again.epoch.parse::<u64>().unwrap() > newer, "epochs go on above what was seen");
+    assert!(!node.admit(&epoch), "whoever has waited before comes late");
 }
 
 /// Another client has noticed the jump before, and the node has been through its quarantine.
@@ -218,19 +221,20 @@ fn a_jump_that_is_noticed_late_is_not_held_against_the_node() {
         state(&cluster[1]).as_deref() == Some("joining")
     });
     eventually("it is admitted again", SOON, || state(&cluster[1]).as_deref() == Some("ready"));
-    let era =
-        || -> String { redis::from_redis_value(cluster[1].run(&["HGET", MARKER, "era"])).unwrap() };
-    let admitted = era();
+    let epoch = || -> String {
+        redis::from_redis_value(cluster[1].run(&["HGET", MARKER, "epoch"])).unwrap()
+    };
+    let admitted = epoch();
     for _ in 0..20 {
         pair(&late, "b");
         all_ready(&late);
     }
-    assert_eq!(era(), admitted, "nobody made it wait again");
+    assert_eq!(epoch(), admitted, "nobody made it wait again");
 }
 
 /// A client that was idle while the node forgot and was admitted again has heard of that from its acquire alone.
 #[test]
-fn a_jump_counts_in_the_era_of_which_an_acquire_has_told() {
+fn a_jump_counts_in_the_epoch_of_which_an_acquire_has_told() {
     let ttl = 600 * MS;
     let clocks = Clocks::start(3);
     let cluster = &clocks.cluster;

@@ -92,10 +92,10 @@ fn a_node_that_has_forgotten_goes_on_above_the_end_of_every_range() {
     assert!(nodes[2].confirmed(CONFIRM, "b", base + 128), "and for the next 64");
     // The node at which both votes were cast restarts empty. The others are sealed, and say what they know.
     nodes[0].server.flush();
-    let era = nodes[0].join("0").era;
+    let epoch = nodes[0].join("0").epoch;
     let sealed = [1, 2].map(|node: usize| nodes[node].join("0").high_water);
     assert_eq!(sealed, [base + 64, base + 128], "the ends of the ranges that they voted for");
-    assert!(nodes[0].admit_above(&era, &sealed[1].to_string(), "0"));
+    assert!(nodes[0].admit_above(&epoch, &sealed[1].to_string(), "0"));
     let etag = nodes[0].join("0").etag;
     nodes[2].expire();
     let next = [nodes[0].granted(Ask { etag: &etag, ..ask("c") }), nodes[2].granted(ask("c"))];

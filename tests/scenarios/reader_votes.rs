@@ -83,7 +83,7 @@ fn a_reader_is_let_in_under_the_state_that_it_has_seen_or_an_older_look_at_it() 
         }
         let code = |etag, high_water, latest| read(&node, etag, high_water, A, latest).0;
         let has_entry = || node.server.run(&["ZSCORE", READERS, A]) != Value::Nil;
-        assert_eq!(code("43.0/this/0/00000000", high_water, 0), -1, "another era");
+        assert_eq!(code("43.0/this/0/00000000", high_water, 0), -1, "another epoch");
         assert_eq!(code("42.1/this/0/00000000", high_water, 0), -1, "another seal");
         assert_eq!(code(ETAG, high_water + 1, 0), -1, "the node has older data");
         assert_eq!(code(ETAG, high_water, node.now_us() - 1), -3, "too late");

@@ -70,7 +70,7 @@ impl<'a> Ask<'a> {
 pub(crate) struct Seen {
     pub(crate) ready: bool,
     pub(crate) etag: String,
-    pub(crate) era: String,
+    pub(crate) epoch: String,
     pub(crate) floor: u64,
     pub(crate) high_water: u64,
     pub(crate) waited: u64,
@@ -79,9 +79,9 @@ pub(crate) struct Seen {
 /// What a look tells of a node's waits.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Tell<'a> {
-    /// The newest era that the client has seen.
+    /// The newest epoch that the client has seen.
     pub(crate) after: u64,
-    /// For how many ms the node has been joining, and in which era.
+    /// For how many ms the node has been joining, and in which epoch.
     pub(crate) waited: Option<(&'a str, u64)>,
 }
 
@@ -105,7 +105,7 @@ impl Node {
             ("next_floor", "0"),
             ("high_water", "0"),
             ("rotated_at", &now),
-            ("era", ERA),
+            ("epoch", ERA),
             ("seal", "0"),
         ]);
         node.set_state("ready");
@@ -309,7 +309,7 @@ impl Node {
         (*left, text(value), text(entry))
     }
 
-    /// Looks at the marker; one that is ready in the era `force` has to join again.
+    /// Looks at the marker; one that is ready in the epoch `force` has to join again.
     #[track_caller]
     pub(crate) fn join(&self, force: &str) -> Seen {
         self.look(&["this", "0", "test/1", "60000", force, "", "0"])
@@ -335,9 +335,9 @@ impl Node {
         retention_ms: &str,
         tell: Tell<'_>,
     ) -> Seen {
-        let (era, waited) = tell.waited.unwrap_or(("0", 0));
+        let (epoch, waited) = tell.waited.unwrap_or(("0", 0));
         let (after, waited) = (tell.after.to_string(), waited.to_string());
-        let rest = [retention_ms, &after, era, &waited, "0"];
+        let rest = [retention_ms, &after, epoch, &waited, "0"];
         let Value::Array(answer) = self.eval(JOIN, &[&args[..], &rest].concat()) else {
             panic!("no array")
         };
@@ -347,7 +347,7 @@ impl Node {
             Value::Int(_),
             _,
             head,
-            era,
+            epoch,
             _,
             floor,
             high_water,
@@ -359,10 +359,10 @@ impl Node {
             panic!("{answer:?}")
         };
         let number = |value| text(value).parse().expect("a number");
-        let (head, era) = (text(head), text(era));
+        let (head, epoch) = (text(head), text(epoch));
         let etag = head.split(' ').next().unwrap_or_default().to_owned();
         let [floor, high_water, waited] = [floor, high_water, waited].map(number);
-        Seen { ready: *ready == 1, etag, era, floor, high_water, waited }
+        Seen { ready: *ready == 1, etag, epoch, floor, high_water, waited }
     }
 
     /// The answer to a look of these members that is sent for these letters, and is useless behind this time: its first
@@ -387,11 +387,11 @@ impl Node {
         }
     }
 
-    /// Whether the node has been admitted for these members, in its era of now.
+    /// Whether the node has been admitted for these members, in its epoch of now.
     #[track_caller]
     pub(crate) fn admit_as(&self, members: &str) -> bool {
-        let (era, identity) = (self.text_of("era"), self.text_of("identity"));
-        self.first(self.eval(ADMIT, &[&identity, &era, "7", "0", members])) == 1
+        let (epoch, identity) = (self.text_of("epoch"), self.text_of("identity"));
+        self.first(self.eval(ADMIT, &[&identity, &epoch, "7", "0", members])) == 1
     }
 
     pub(crate) fn text_of(&self, field: &str) -> String {
@@ -407,13 +407,13 @@ impl Node {
 
     /// Whether the node has been admitted, above a counter of 7.
     #[track_caller]
-    pub(crate) fn admit(&self, era: &str) -> bool {
-        self.admit_above(era, "7", "0")
+    pub(crate) fn admit(&self, epoch: &str) -> bool {
+        self.admit_above(epoch, "7", "0")
     }
 
     #[track_caller]
-    pub(crate) fn admit_above(&self, era: &str, known: &str, wall: &str) -> bool {
-        self.first(self.eval(ADMIT, &[IDENTITY, era, known, wall, "test/1"])) == 1
+    pub(crate) fn admit_above(&self, epoch: &str, known: &str, wall: &str) -> bool {
+        self.first(self.eval(ADMIT, &[IDENTITY, epoch, known, wall, "test/1"])) == 1
     }
 
     #[track_caller]

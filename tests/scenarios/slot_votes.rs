@@ -54,7 +54,7 @@ fn a_slot_is_granted_under_the_state_that_was_seen_and_in_time() {
     let (node, high_water) = counted();
     let is_free = || SLOTS.iter().all(|slot| node.server.get(slot).is_none());
     let code = |etag, high_water, latest| ask(&node, etag, high_water, latest).0;
-    assert_eq!(code("43.0/this/0/00000000", high_water, 0), -1, "another era");
+    assert_eq!(code("43.0/this/0/00000000", high_water, 0), -1, "another epoch");
     assert_eq!(code("42.1/this/0/00000000", high_water, 0), -1, "another seal");
     assert_eq!(code(ETAG, high_water + 1, 0), -1, "the node has older data");
     assert_eq!(code(ETAG, high_water, node.now_us() - 1), -3, "too late");

@@ -96,7 +96,7 @@ fn server(server: &ServerFacts) -> Value {
         let members = marker.members.as_ref();
         json!({
             "state": marker.state.as_deref(),
-            "era": marker.era,
+            "epoch": marker.epoch,
             "fleet": members.map(Members::fleet),
             "members": members.map(|members| members.nodes().collect::<Vec<&str>>()),
             "since": at(marker.since),

@@ -199,7 +199,7 @@ fn fields_of_doctor() {
     let server = "version run_id mode role replicas cluster max_memory eviction used_memory append_only append_fsync save \
                   not_written database encrypted local missing_rights throwaway marker unanswered lost";
     has(&node["server"], server);
-    has(&node["server"]["marker"], "state era fleet members since max_ttl");
+    has(&node["server"]["marker"], "state epoch fleet members since max_ttl");
     assert!(said["nodes"][2]["error"].is_string() && said["nodes"][2]["server"].is_null());
     assert_eq!(code(&quorlock("doctor").arg("--json").output().unwrap()), 78);
 }

@@ -16,8 +16,8 @@ fn at(secs: u64) -> Timestamp {
     Timestamp::from_origin(Duration::from_secs(secs))
 }
 
-fn joining_since(since: u64, era: u64) -> Standing {
-    Standing::Joining { since: at(since), waited: Duration::ZERO, era }
+fn joining_since(since: u64, epoch: u64) -> Standing {
+    Standing::Joining { since: at(since), waited: Duration::ZERO, epoch }
 }
 
 fn node(index: usize) -> NodeId {
@@ -115,11 +115,11 @@ fn skipping_is_immediate() {
 }
 
 #[test]
-fn another_era_begins_a_new_quarantine() {
+fn another_epoch_begins_a_new_quarantine() {
     let mut fleet = fleet(AdmissionPolicy::Quarantine, 5);
     let joining = Marker::new(false, TTL, 0);
-    assert!(fleet.handle_marker(node(0), joining.in_era(1), at(100)));
-    assert!(fleet.handle_marker(node(0), joining.in_era(2), at(110)));
+    assert!(fleet.handle_marker(node(0), joining.in_epoch(1), at(100)));
+    assert!(fleet.handle_marker(node(0), joining.in_epoch(2), at(110)));
     assert_eq!(fleet.standing(node(0)), joining_since(110, 2));
     assert!(fleet.due(at(112)).is_empty());
 }
@@ -176,18 +176,18 @@ fn a_hint_is_above_a_floor_that_is_a_little_ahead() {
 }
 
 #[test]
-fn data_that_is_older_than_what_was_seen_of_the_same_era_does_not_vote() {
+fn data_that_is_older_than_what_was_seen_of_the_same_epoch_does_not_vote() {
     let mut fleet = fleet(AdmissionPolicy::Quarantine, 5);
-    let seen = Marker::new(true, TTL, 900).in_era(4).sealed(2);
+    let seen = Marker::new(true, TTL, 900).in_epoch(4).sealed(2);
     assert!(fleet.handle_marker(node(0), seen, at(0)));
     for older in [Marker { high_water: 899, ..seen }, Marker { seal: 1, ..seen }] {
         assert!(!fleet.handle_marker(node(0), older, at(1)));
         assert_eq!(fleet.standing(node(0)), Standing::Unknown);
         assert!(fleet.handle_marker(node(0), seen, at(2)), "it is the old data that is refused");
     }
-    assert!(fleet.handle_marker(node(0), Marker { high_water: 1, ..seen }.in_era(5), at(3)));
+    assert!(fleet.handle_marker(node(0), Marker { high_water: 1, ..seen }.in_epoch(5), at(3)));
     assert_eq!(fleet.marks()[0], Mark::new(5, 2));
-    assert!(!fleet.handle_marker(node(0), seen, at(4)), "an earlier era");
+    assert!(!fleet.handle_marker(node(0), seen, at(4)), "an earlier epoch");
     fleet.handle_replaced(node(0));
     assert!(fleet.handle_marker(node(0), seen, at(5)), "of another process that says nothing");
 }
@@ -207,13 +207,17 @@ fn what_is_heard_of_a_node_in_passing_does_not_change_its_standing() {
     let mut fleet = fleet(AdmissionPolicy::Quarantine, 5);
     fleet.handle_news(
         node(1),
-        Marker::new(true, Duration::from_secs(100), 7).above(5_000).in_era(3),
+        Marker::new(true, Duration::from_secs(100), 7).above(5_000).in_epoch(3),
     );
-    assert_eq!((fleet.standing(node(0)), fleet.era(node(0))), (Standing::Unknown, None));
+    assert_eq!((fleet.standing(node(0)), fleet.epoch(node(0))), (Standing::Unknown, None));
     assert_eq!((fleet.longest(), fleet.hint(1_000, 1)), (Duration::from_secs(100), 5_001));
-    assert!(fleet.handle_marker(node(0), Marker::new(true, TTL, 0).in_era(4), at(0)));
+    assert!(fleet.handle_marker(node(0), Marker::new(true, TTL, 0).in_epoch(4), at(0)));
     fleet.handle_forgotten(node(0));
-    assert_eq!(fleet.era(node(0)), Some(4), "what is forgotten is not in which era it was seen");
+    assert_eq!(
+        fleet.epoch(node(0)),
+        Some(4),
+        "what is forgotten is not in which epoch it was seen"
+    );
 }
 
 #[test]
@@ -263,7 +267,8 @@ fn what_was_meant_is_given_up_beside_another_list_until_a_majority_is_made() {
 #[test]
 fn a_node_that_has_kept_its_data_says_less_where_the_longest_ttl_was_lowered() {
     let mut fleet = fleet(AdmissionPolicy::Quarantine, 5);
-    let says = |ready, secs, era| Marker::new(ready, Duration::from_secs(secs), 0).in_era(era);
+    let says =
+        |ready, secs, epoch| Marker::new(ready, Duration::from_secs(secs), 0).in_epoch(epoch);
     for (marker, longest) in [
         (says(true, 100, 4), 100),
         (says(true, 20, 4), 20),

@@ -2,7 +2,7 @@
 //!
 //! The others are sealed before they are believed, which costs every client whose rounds are under way another look at
 //! them. So it is first seen whether they could tell, and whether the node is still there and waiting; and what a sealed
-//! majority has said holds for as long as the node waits in this era, whatever keeps it waiting.
+//! majority has said holds for as long as the node waits in this epoch, whatever keeps it waiting.
 //!
 //! It decides. It never lets a node in whose standing has changed meanwhile, nor by what others said before they were
 //! sealed; nor the first node of a list while one that answers belongs to another list, or is not held for this one.
@@ -19,9 +19,9 @@ use crate::{command::NodeId, time::Timestamp};
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(super) struct Candidate {
     node: NodeId,
-    /// The era in which it has waited. Whatever changes the node's standing meanwhile changes its era, and then it is
+    /// The epoch in which it has waited. Whatever changes the node's standing meanwhile changes its epoch, and then it is
     /// not admitted.
-    era: u64,
+    epoch: u64,
     stage: Stage,
     /// Whether a majority has been let in for this list already.
     made: bool,
@@ -47,9 +47,9 @@ impl Candidate {
     /// A node that is joining.
     pub(super) fn new(admission: &Admission, node: NodeId) -> Option<Self> {
         match admission.standing(node) {
-            Standing::Joining { era, .. } => {
+            Standing::Joining { epoch, .. } => {
                 let (stage, answered) = (Stage::Looking, Vec::new());
-                Some(Self { node, era, stage, made: false, answered })
+                Some(Self { node, epoch, stage, made: false, answered })
             }
             Standing::Unknown | Standing::Ready => None,
         }
@@ -66,7 +66,7 @@ impl Candidate {
     }
 
     const fn is_waiting(&self, marker: &Marker) -> bool {
-        !marker.ready && marker.era == self.era
+        !marker.ready && marker.epoch == self.epoch
     }
 
     /// What to do next, after this has been heard; `None` where that is all.
@@ -91,7 +91,7 @@ impl Candidate {
                 self.answered.retain(|other| *other != node);
                 let floor = self.judge(admission, heard, now, wall_us)?;
                 let sealed =
-                    admission.record(node).and_then(|record| record.sealed_floor(self.era));
+                    admission.record(node).and_then(|record| record.sealed_floor(self.epoch));
                 // What has answered now may not have been held then.
                 if let Some(sealed) = sealed.filter(|_| self.made) {
                     let floor = Floor::new(sealed.known.max(floor.known), floor.wall_us);
@@ -122,7 +122,7 @@ impl Candidate {
                 let floor = self.judge(admission, heard, now, wall_us)?;
                 let record = admission.nodes.get_mut(node.index())?;
                 if floor.wall_us == 0 {
-                    record.set_sealed_floor(self.era, floor);
+                    record.set_sealed_floor(self.epoch, floor);
                 }
                 Some(self.admit(floor))
             }
@@ -145,7 +145,7 @@ impl Candidate {
 
     const fn admit(&mut self, floor: Floor) -> VisitStep {
         self.stage = Stage::Admitting(floor);
-        VisitStep::Admit { node: self.node, era: self.era, floor }
+        VisitStep::Admit { node: self.node, epoch: self.epoch, floor }
     }
 
     /// From where its counters go on, as the others say; `None` where it has to wait longer.
@@ -160,9 +160,10 @@ impl Candidate {
         // The others may know of a longer ttl than this process does, and then the quarantine goes on.
         others().for_each(|(other, marker)| admission.handle_news(*other, *marker));
         let due = admission.remaining(self.node, now).is_some_and(|left| left.is_zero());
-        let era = self.era;
+        let epoch = self.epoch;
         let stands = admission.standing(self.node);
-        if !due || !matches!(stands, Standing::Joining { era: waits_in, .. } if waits_in == era) {
+        if !due || !matches!(stands, Standing::Joining { epoch: waits_in, .. } if waits_in == epoch)
+        {
             return None;
         }
         let others: Vec<_> = others().map(|(other, marker)| (*other, Some(*marker))).collect();

@@ -25,7 +25,7 @@ pub(super) struct Inquiry {
     suspects: Suspects,
     looks_left: usize,
     stage: Stage,
-    /// The nodes that are to blame, and have to join again for the whole fleet, each in the era in which its jump was
+    /// The nodes that are to blame, and have to join again for the whole fleet, each in the epoch in which its jump was
     /// seen.
     blamed: Vec<(NodeId, u64)>,
 }
@@ -111,7 +111,7 @@ impl Inquiry {
             admission.everyone().zip(&mut admission.nodes).zip(&verdicts)
         {
             match (verdict, record.jumped_in) {
-                (Some(Blame::Node), Some(era)) => self.blamed.push((node, era)),
+                (Some(Blame::Node), Some(epoch)) => self.blamed.push((node, epoch)),
                 (Some(Blame::Ours | Blame::Nobody), _) => record.forget_jump(),
                 _ => {}
             }
@@ -121,7 +121,7 @@ impl Inquiry {
 }
 
 impl Admission {
-    /// The era in which a node's clock was seen to jump, until that has been dealt with.
+    /// The epoch in which a node's clock was seen to jump, until that has been dealt with.
     fn in_question(&self, node: NodeId) -> Option<u64> {
         self.record(node)?.jumped_in
     }

@@ -32,16 +32,16 @@ pub struct Marker {
     /// Counters that the node begins are above this.
     pub floor: u64,
     /// A number that changes whenever the node is marked as joining, or admitted.
-    pub era: u64,
-    /// How often the node has been sealed in this era.
+    pub epoch: u64,
+    /// How often the node has been sealed in this epoch.
     pub seal: u64,
     /// Whether a node that is joining has lost nothing: its clock jumped. It votes no more, so that its `high_water` is the
     /// last word on what it voted for before.
     pub kept: bool,
-    /// Whether a majority had forgotten while the node was joining in this era: then nobody can say how high its
+    /// Whether a majority had forgotten while the node was joining in this epoch: then nobody can say how high its
     /// counters were.
     pub orphaned: bool,
-    /// How long a node that is joining has been doing so in this era at the least, as clients have told it; zero where
+    /// How long a node that is joining has been doing so in this epoch at the least, as clients have told it; zero where
     /// none has.
     pub waited: Duration,
     /// How far the claim of the asker's list on it has come.
@@ -49,11 +49,11 @@ pub struct Marker {
 }
 
 impl Marker {
-    /// A marker that says this, with a floor and an era of zero.
+    /// A marker that says this, with a floor and an epoch of zero.
     pub const fn new(ready: bool, max_ttl: Duration, high_water: u64) -> Self {
-        let (floor, era, seal, waited, claim) = (0, 0, 0, Duration::ZERO, Claim::Made);
+        let (floor, epoch, seal, waited, claim) = (0, 0, 0, Duration::ZERO, Claim::Made);
         let (kept, orphaned) = (false, false);
-        Self { ready, max_ttl, high_water, floor, era, seal, kept, orphaned, waited, claim }
+        Self { ready, max_ttl, high_water, floor, epoch, seal, kept, orphaned, waited, claim }
     }
 
     /// The same, of a node on which the claim has come so far.
@@ -62,10 +62,10 @@ impl Marker {
         Self { claim, ..self }
     }
 
-    /// The same with this era.
+    /// The same with this epoch.
     #[must_use]
-    pub const fn in_era(self, era: u64) -> Self {
-        Self { era, ..self }
+    pub const fn in_epoch(self, epoch: u64) -> Self {
+        Self { epoch, ..self }
     }
 
     /// The same, sealed so often.
@@ -86,7 +86,7 @@ impl Marker {
         Self { orphaned, ..self }
     }
 
-    /// The same, of a node that has been joining in its era for so long, as the longest that a client has told it.
+    /// The same, of a node that has been joining in its epoch for so long, as the longest that a client has told it.
     #[must_use]
     pub const fn waited(self, waited: Duration) -> Self {
         Self { waited, ..self }
@@ -97,9 +97,9 @@ impl Marker {
         self.ready || self.kept
     }
 
-    /// The era and the seal, for rounds that begin now.
+    /// The epoch and the seal, for rounds that begin now.
     pub const fn mark(&self) -> Mark {
-        Mark::new(self.era, self.seal)
+        Mark::new(self.epoch, self.seal)
     }
 
     /// The same with this floor; `high_water` is not below it.
@@ -149,21 +149,21 @@ pub enum Errand {
 pub struct Join {
     /// The longest ttl of the asker. The node keeps the largest that it was told.
     pub max_ttl: Duration,
-    /// The era of a node that must join again although it is ready: its clock jumped, or its data went back.
+    /// The epoch of a node that must join again although it is ready: its clock jumped, or its data went back.
     pub force: Option<u64>,
     /// Whether the node that must join again is known to have lost data, and must do so also if it is joining. Otherwise
     /// it has kept what it has.
     pub lost: bool,
-    /// An era that begins now is later than this one, which the client has seen.
+    /// An epoch that begins now is later than this one, which the client has seen.
     pub after: u64,
-    /// Whether a node that is joining, in the era of `waited`, is told that a majority has forgotten. In another era it
+    /// Whether a node that is joining, in the epoch of `waited`, is told that a majority has forgotten. In another epoch it
     /// takes no notice of that: there it may be the only one that has.
     pub orphaned: bool,
     /// Whether a node that is ready is sealed, so that no vote of a round that began before counts any more. What
     /// it then says of its counters is final for those rounds. One that is of no fleet yet is held for the asker's list.
     pub seal: bool,
-    /// For how long at the least the node has been joining in this era, if the client has seen it do so. The node keeps the
-    /// longest that it was told, for its present era only, and no longer than has passed by its own clock: a client whose
+    /// For how long at the least the node has been joining in this epoch, if the client has seen it do so. The node keeps the
+    /// longest that it was told, for its present epoch only, and no longer than has passed by its own clock: a client whose
     /// clock has just jumped sees that in the answer.
     pub waited: Option<(u64, Duration)>,
     /// What it is sent for beside that.
@@ -177,19 +177,19 @@ impl Join {
         Self { max_ttl, force, lost: false, after, orphaned: false, seal: false, waited, errand }
     }
 
-    /// The same, and one that is ready in this era has to join again.
+    /// The same, and one that is ready in this epoch has to join again.
     #[must_use]
     pub const fn force(self, force: Option<u64>) -> Self {
         Self { force, ..self }
     }
 
-    /// The same, and an era that begins now is later than this one.
+    /// The same, and an epoch that begins now is later than this one.
     #[must_use]
-    pub const fn after(self, era: u64) -> Self {
-        Self { after: if era > self.after { era } else { self.after }, ..self }
+    pub const fn after(self, epoch: u64) -> Self {
+        Self { after: if epoch > self.after { epoch } else { self.after }, ..self }
     }
 
-    /// The same, to a node of which the client knows that it has been joining in that era for so long at the least.
+    /// The same, to a node of which the client knows that it has been joining in that epoch for so long at the least.
     #[must_use]
     pub const fn waited(self, waited: Option<(u64, Duration)>) -> Self {
         Self { waited, ..self }

@@ -8,7 +8,7 @@
 //! Quarantines add up. Each client counts the time that it sees the node joining, by its own steady clock, and tells the
 //! node, which keeps the longest time that it was told and tells it to those who come. A client begins with what it was
 //! told, and adds the time since then. Each number is less than the true time since the node began to join in that
-//! era, and so is the largest of them: nothing is added up that was counted by two.
+//! epoch, and so is the largest of them: nothing is added up that was counted by two.
 //!
 //! The wait is for exclusion: every lease that the node may have forgotten is over then. Tokens rest on no clock,
 //! and so not on that wait. Whoever reads how high the counters of the others are *seals* them, and a vote counts
@@ -32,7 +32,7 @@
 //!                     | ^                                |        [ Admission ] --> may_vote  ballot, counts  marks, hint
 //!                     | +---- handle_marker(node, ..) <--+             ^
 //!                     |       handle_admitted(..)                      |
-//!                     +--> Admit(node, era, floor), Done(pause) -------+  poll_news
+//!                     +--> Admit(node, epoch, floor), Done(pause) -------+  poll_news
 //! ```
 //!
 //! # Invariants
@@ -42,17 +42,17 @@
 //! - **M2** While a node's clock is in question, no answer of its lets it vote. The question ends by a verdict: it was
 //!   ours, or nobody's; or the node is to blame, and has answered a look that makes it join again.
 //! - **M3** What was asked of a node before its standing was taken away counts no more after that.
-//! - **M4** A node is let in only in the era in which it has waited, and after the whole quarantine of the longest ttl
+//! - **M4** A node is let in only in the epoch in which it has waited, and after the whole quarantine of the longest ttl
 //!   that any node knows of by then. Data that is older than what was seen of the same process waits anew.
 //! - **M5** Its counters go on above all that a majority of the others has said, each of which was sealed after the node
-//!   was seen joining in this era; or above the wall clock, where a majority has forgotten and all that were joining
+//!   was seen joining in this epoch; or above the wall clock, where a majority has forgotten and all that were joining
 //!   were told so before.
-//! - **M6** A node is made to join again only for a jump that is its own, in the era in which that was seen, or because
+//! - **M6** A node is made to join again only for a jump that is its own, in the epoch in which that was seen, or because
 //!   its data went back.
-//! - **M7** The others are sealed once for each node and era, and not before they could tell.
+//! - **M7** The others are sealed once for each node and epoch, and not before they could tell.
 //! - **M8** Who is blamed is decided by all clocks, read together twice since the last jump was seen.
 //! - **M9** What a client counts of a wait, and tells, is no longer than the true time since the node began to join in that
-//!   era, by the steady clocks of those who saw it. A new era begins with nothing, and what is told of an era that is
+//!   epoch, by the steady clocks of those who saw it. A new epoch begins with nothing, and what is told of an epoch that is
 //!   older than another that was seen of the same process is not believed.
 //! - **M10** Of two lists of nodes that share one which answers both, at most one lets its first node in: before that, every
 //!   node that answers is held for the list, and what is held for one list is never held for another.
@@ -189,10 +189,10 @@ impl Admission {
         self.record(node)?.remaining(self.quarantine(), now)
     }
 
-    /// The era in which a node was last seen. A jump of its clock counts for that one only: whoever notices it
+    /// The epoch in which a node was last seen. A jump of its clock counts for that one only: whoever notices it
     /// late must not put a node in quarantine that has been through it.
-    pub fn era(&self, node: NodeId) -> Option<u64> {
-        Some(self.record(node)?.marker?.era)
+    pub fn epoch(&self, node: NodeId) -> Option<u64> {
+        Some(self.record(node)?.marker?.epoch)
     }
 
     /// What is known of each node, for a round that begins now.
@@ -216,7 +216,7 @@ impl Admission {
     }
 
     /// Takes the marker of a node, read at `now`. False says that its data is older than what has been seen of the
-    /// same era before: it has been restored from somewhere, must not vote, and has to join again. Of a node whose
+    /// same epoch before: it has been restored from somewhere, must not vote, and has to join again. Of a node whose
     /// clock is in question nothing is taken.
     #[must_use]
     pub fn handle_marker(&mut self, node: NodeId, marker: Marker, now: Timestamp) -> bool {
@@ -228,11 +228,11 @@ impl Admission {
         if !record.handle_marker(marker, now) {
             return false;
         }
-        let era = |standing: Standing| standing.waited(now).map(|(era, _)| era);
-        let after = era(record.standing);
+        let epoch = |standing: Standing| standing.waited(now).map(|(epoch, _)| epoch);
+        let after = epoch(record.standing);
         self.floor = self.floor.max(marker.floor);
         self.tell_raised(node, marker);
-        if after.is_some() && after != era(before) {
+        if after.is_some() && after != epoch(before) {
             let quarantine = self.remaining(node, now).unwrap_or_default();
             self.news.push_back(AdmissionNews::Quarantined { node, quarantine });
         }
@@ -260,12 +260,12 @@ impl Admission {
         self.nodes.get_mut(node.index()).is_some_and(NodeRecord::lapse_if_ready)
     }
 
-    /// The node's clock was seen to jump. `seen` is the era in which its session has seen it ready last: a look that
-    /// is under way may have told of a newer one. A node of which no era is known has voted for nobody here.
+    /// The node's clock was seen to jump. `seen` is the epoch in which its session has seen it ready last: a look that
+    /// is under way may have told of a newer one. A node of which no epoch is known has voted for nobody here.
     pub fn handle_clock_jumped(&mut self, node: NodeId, seen: Option<u64>) {
-        let era = self.era(node).max(seen).unwrap_or(u64::MAX);
+        let epoch = self.epoch(node).max(seen).unwrap_or(u64::MAX);
         if let Some(record) = self.nodes.get_mut(node.index()) {
-            record.handle_jump(era);
+            record.handle_jump(epoch);
         }
     }
 

@@ -26,18 +26,18 @@ pub enum Standing {
         since: Timestamp,
         /// For how long it had been joining by then, as other clients have counted it by their clocks.
         waited: Duration,
-        /// The era that it waits in. In another one, the wait begins again.
-        era: u64,
+        /// The epoch that it waits in. In another one, the wait begins again.
+        epoch: u64,
     },
 }
 
 impl Standing {
-    /// Of a node that is joining: in which era, and for how long at the least by `now`. Whoever told of a wait had
+    /// Of a node that is joining: in which epoch, and for how long at the least by `now`. Whoever told of a wait had
     /// counted it before our own time with the node began, so that no moment is counted twice.
     pub fn waited(self, now: Timestamp) -> Option<(u64, Duration)> {
         match self {
-            Self::Joining { since, waited, era } => {
-                Some((era, waited.saturating_add(now.saturating_since(since))))
+            Self::Joining { since, waited, epoch } => {
+                Some((epoch, waited.saturating_add(now.saturating_since(since))))
             }
             Self::Unknown | Self::Ready => None,
         }
@@ -80,14 +80,14 @@ pub(super) struct NodeRecord {
     pub(super) standing: Standing,
     /// What its marker said last. It outlives the standing, as older data of the same process is known by it.
     pub(super) marker: Option<Marker>,
-    /// The newest era that any answer of this process has told, also one that was asked for the sake of another node.
+    /// The newest epoch that any answer of this process has told, also one that was asked for the sake of another node.
     pub(super) newest: u64,
     /// How often its standing has been taken away.
     pub(super) lapses: u64,
-    /// The era in which its clock was seen to jump, so that it may have to join again though it has not restarted;
+    /// The epoch in which its clock was seen to jump, so that it may have to join again though it has not restarted;
     /// until that has been dealt with.
     pub(super) jumped_in: Option<u64>,
-    /// The floor that a sealed majority of the others gave it, and the era for which that holds.
+    /// The floor that a sealed majority of the others gave it, and the epoch for which that holds.
     sealed_floor: Option<(u64, Floor)>,
     /// The process that was last seen behind it.
     identity: Option<Arc<str>>,
@@ -118,9 +118,9 @@ impl NodeRecord {
         ready
     }
 
-    /// Its clock was seen to jump in this era.
-    pub(super) const fn handle_jump(&mut self, era: u64) {
-        self.jumped_in = Some(era);
+    /// Its clock was seen to jump in this epoch.
+    pub(super) const fn handle_jump(&mut self, epoch: u64) {
+        self.jumped_in = Some(epoch);
         self.lapse();
     }
 
@@ -160,29 +160,29 @@ impl NodeRecord {
     pub(super) fn handle_marker(&mut self, marker: Marker, now: Timestamp) -> bool {
         let fell = self.marker.is_some_and(|before| {
             let fell = before.high_water > marker.high_water || before.seal > marker.seal;
-            marker.ready && before.era == marker.era && fell
+            marker.ready && before.epoch == marker.epoch && fell
         });
-        // One that is joining in an older era may have been ready since, and its wait is of before that.
+        // One that is joining in an older epoch may have been ready since, and its wait is of before that.
         if fell || marker.mark().is_before(self.newest) {
             self.lapse();
             return false;
         }
-        self.newest = marker.era;
+        self.newest = marker.epoch;
         self.of_others = false;
         // What has kept its data says less only where an operator has lowered it.
-        let lasts = marker.ready && self.marker.is_some_and(|before| before.era == marker.era);
+        let lasts = marker.ready && self.marker.is_some_and(|before| before.epoch == marker.epoch);
         self.max_ttl = if lasts { marker.max_ttl } else { self.max_ttl.max(marker.max_ttl) };
         self.marker = Some(marker);
         let told = match marker.ready {
             true => Standing::Ready,
-            false => Standing::Joining { since: now, waited: marker.waited, era: marker.era },
+            false => Standing::Joining { since: now, waited: marker.waited, epoch: marker.epoch },
         };
-        let (era, known) = self.standing.waited(now).unzip();
+        let (epoch, known) = self.standing.waited(now).unzip();
         if told == Standing::Ready && self.standing == told {
             return true;
         }
         // It goes on waiting. Neither time is longer than the true one, so that the longer of them counts.
-        if !marker.ready && era == Some(marker.era) {
+        if !marker.ready && epoch == Some(marker.epoch) {
             if known < Some(marker.waited) {
                 self.standing = told;
             }
@@ -194,13 +194,13 @@ impl NodeRecord {
         true
     }
 
-    /// The floor that a sealed majority of the others gave it in this era.
-    pub(super) fn sealed_floor(&self, era: u64) -> Option<Floor> {
-        self.sealed_floor.filter(|(sealed, _)| *sealed == era).map(|(_, floor)| floor)
+    /// The floor that a sealed majority of the others gave it in this epoch.
+    pub(super) fn sealed_floor(&self, epoch: u64) -> Option<Floor> {
+        self.sealed_floor.filter(|(sealed, _)| *sealed == epoch).map(|(_, floor)| floor)
     }
 
-    pub(super) const fn set_sealed_floor(&mut self, era: u64, floor: Floor) {
-        self.sealed_floor = Some((era, floor));
+    pub(super) const fn set_sealed_floor(&mut self, epoch: u64, floor: Floor) {
+        self.sealed_floor = Some((epoch, floor));
     }
 
     /// How long it still has to wait, if it is joining.

@@ -17,8 +17,8 @@ pub enum VisitStep {
     Admit {
         /// Which.
         node: NodeId,
-        /// In this era, and in no other.
-        era: u64,
+        /// In this epoch, and in no other.
+        epoch: u64,
         /// From where its counters go on.
         floor: Floor,
     },

@@ -32,7 +32,7 @@ pub struct Visit {
     heard: Vec<(NodeId, Marker)>,
     /// Who is looked at beside it.
     beside: Vec<Ballot>,
-    /// Whose data has turned out to be older than what was seen before, and in which era.
+    /// Whose data has turned out to be older than what was seen before, and in which epoch.
     went_back: Vec<(NodeId, u64)>,
     admitted: bool,
 }
@@ -43,7 +43,7 @@ enum Stage {
     /// It is found out whose clock has jumped.
     Judging(Inquiry),
     /// The nodes that are not known are looked at since then, and those that are to blame made to join again, each in
-    /// the era in which its jump was seen.
+    /// the epoch in which its jump was seen.
     Reading {
         since: Timestamp,
         blamed: Vec<(NodeId, u64)>,
@@ -67,13 +67,13 @@ enum Stage {
 
 impl Admission {
     /// Takes what any answer to a look says, whatever it was asked for. False says that the answer counts no further.
-    fn handle_answer(&mut self, ballot: Ballot, era: u64, forced: bool) -> bool {
+    fn handle_answer(&mut self, ballot: Ballot, epoch: u64, forced: bool) -> bool {
         if !self.counts(ballot) {
             return false;
         }
         let Some(record) = self.nodes.get_mut(ballot.node.index()) else { return false };
         record.unreadable = false;
-        record.newest = record.newest.max(era);
+        record.newest = record.newest.max(epoch);
         // One that was seen since it was asked has taken its standing away, and the answer does not count.
         if forced {
             record.forget_jump();
@@ -148,7 +148,7 @@ impl Visit {
             Stage::Reading { blamed, .. } => blamed.iter().any(|(blamed, _)| *blamed == node),
             _ => false,
         };
-        if !admission.handle_answer(*ballot, marker.era, forced) {
+        if !admission.handle_answer(*ballot, marker.epoch, forced) {
             return;
         }
         let takes = match &self.stage {
@@ -161,7 +161,7 @@ impl Visit {
         if (takes || sealed) && !admission.handle_marker(node, marker, now) {
             self.again = true;
             self.went_back.retain(|(other, _)| *other != node);
-            self.went_back.push((node, marker.era));
+            self.went_back.push((node, marker.epoch));
         }
         self.heard.push((node, marker));
     }
@@ -195,7 +195,7 @@ impl Visit {
         now: Timestamp,
     ) {
         let ballot = self.beside.iter().rev().find(|ballot| ballot.node == node);
-        if ballot.is_some_and(|ballot| admission.handle_answer(*ballot, marker.era, false)) {
+        if ballot.is_some_and(|ballot| admission.handle_answer(*ballot, marker.epoch, false)) {
             // The next visit makes one join again whose data went back.
             self.again |= !admission.handle_marker(node, marker, now);
         }
@@ -228,7 +228,8 @@ impl Visit {
                 }
                 let blamed = inquiry.into_blamed();
                 let force = |node: NodeId| blamed.iter().find(|(blamed, _)| *blamed == node);
-                let join = |node: &NodeId| (*node, look.force(force(*node).map(|(_, era)| *era)));
+                let join =
+                    |node: &NodeId| (*node, look.force(force(*node).map(|(_, epoch)| *epoch)));
                 let joins = self.nodes.iter().map(join).collect();
                 self.stage = Stage::Reading { since: now, blamed };
                 Some(VisitStep::Look(joins))
@@ -237,7 +238,8 @@ impl Visit {
                 let read = self.heard.iter().map(|(node, _)| *node).collect();
                 self.stage = Stage::JoiningAgain { since, read };
                 let seen = |node| admission.record(node).map_or(0, |record| record.newest);
-                let again = |(node, era)| (node, look.force(Some(era)).lost().after(seen(node)));
+                let again =
+                    |(node, epoch)| (node, look.force(Some(epoch)).lost().after(seen(node)));
                 Some(VisitStep::Look(
                     mem::take(&mut self.went_back).into_iter().map(again).collect(),
                 ))

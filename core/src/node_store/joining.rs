@@ -1,6 +1,6 @@
-//! The marker of a node: whether it may vote, in which era, and what it has been told of those before.
+//! The marker of a node: whether it may vote, in which epoch, and what it has been told of those before.
 //!
-//! It decides as the scripts of the Redis node do. It must never become ready but by an admission in its own era.
+//! It decides as the scripts of the Redis node do. It must never become ready but by an admission in its own epoch.
 
 use core::time::Duration;
 
@@ -15,10 +15,10 @@ impl NodeStore {
     /// Reads the marker, and raises the longest ttl.
     pub fn join(&mut self, join: Join, now: Timestamp) -> Marker {
         let (max_ttl, watches) = self.raise_max_ttl(join);
-        if (self.ready || join.lost) && join.force == Some(self.era) {
+        if (self.ready || join.lost) && join.force == Some(self.epoch) {
             self.ready = false;
-            self.era = self.era.max(join.after);
-            self.begin_era();
+            self.epoch = self.epoch.max(join.after);
+            self.begin_epoch();
             self.kept = !join.lost;
             if join.lost {
                 // What it counted goes, as on a server: it goes on from the floor that it gets when it is admitted.
@@ -27,13 +27,13 @@ impl NodeStore {
         }
         if !self.ready {
             let passed = now.saturating_since(*self.joined.get_or_insert(now));
-            if let Some((_, waited)) = join.waited.filter(|(era, _)| *era == self.era) {
+            if let Some((_, waited)) = join.waited.filter(|(epoch, _)| *epoch == self.epoch) {
                 let told = validity::whole_millis(waited.min(passed));
                 self.waited = self.waited.max(Duration::from_millis(told));
             }
         }
-        // It is said of one wait: a look that comes late, in another era, says nothing.
-        let is_of_now = join.waited.is_some_and(|(era, _)| era == self.era);
+        // It is said of one wait: a look that comes late, in another epoch, says nothing.
+        let is_of_now = join.waited.is_some_and(|(epoch, _)| epoch == self.epoch);
         self.orphaned |= join.orphaned && !self.ready && is_of_now;
         if self.ready && (join.seal || watches) {
             self.seal = self.seal.saturating_add(1);
@@ -44,7 +44,7 @@ impl NodeStore {
     /// What stands in the marker. Nothing changes by that.
     pub fn marker(&self) -> Marker {
         let marker = Marker::new(self.ready, self.max_ttl, self.high_water).above(self.floor);
-        let marker = marker.in_era(self.era).sealed(self.seal).waited(self.waited);
+        let marker = marker.in_epoch(self.epoch).sealed(self.seal).waited(self.waited);
         marker.kept(self.kept).orphaned(self.orphaned)
     }
 
@@ -69,21 +69,21 @@ impl NodeStore {
         (known, begins)
     }
 
-    fn begin_era(&mut self) {
-        self.era = self.era.saturating_add(1);
+    fn begin_epoch(&mut self) {
+        self.epoch = self.epoch.saturating_add(1);
         (self.seal, self.kept, self.orphaned) = (0, false, false);
         (self.waited, self.joined) = (Duration::ZERO, None);
     }
 
     /// Lets the node vote.
-    pub fn admit(&mut self, era: u64, floor: Floor, wall_us: u64) -> bool {
-        let joining = !self.ready && self.era == era;
+    pub fn admit(&mut self, epoch: u64, floor: Floor, wall_us: u64) -> bool {
+        let joining = !self.ready && self.epoch == epoch;
         if joining {
             // A wall clock from a broken machine must not push the counters to their end.
             let wall = floor.wall_us.min(wall_us.saturating_add(2 * HINT_AHEAD_US));
             self.floor = self.floor.max(floor.known).max(wall).max(self.high_water);
             self.ready = true;
-            self.begin_era();
+            self.begin_epoch();
         }
         joining
     }
@@ -98,27 +98,27 @@ mod tests {
     const LOOK: Join = Join::look(SECOND);
     const START: Timestamp = Timestamp::ORIGIN;
 
-    fn told(store: &mut NodeStore, era: u64, waited: Duration) -> Duration {
+    fn told(store: &mut NodeStore, epoch: u64, waited: Duration) -> Duration {
         let late = START.saturating_add(100 * SECOND);
-        store.join(LOOK.waited(Some((era, waited))), late).waited
+        store.join(LOOK.waited(Some((epoch, waited))), late).waited
     }
 
     #[test]
-    fn it_keeps_the_longest_wait_that_it_was_told_of_in_its_era() {
+    fn it_keeps_the_longest_wait_that_it_was_told_of_in_its_epoch() {
         let mut store = NodeStore::in_life(1);
-        let era = store.join(LOOK, START).era;
+        let epoch = store.join(LOOK, START).epoch;
         for (tells, kept) in [(0, 0), (2, 2), (1, 2), (5, 5)] {
-            assert_eq!(told(&mut store, era, tells * SECOND), kept * SECOND);
-            assert_eq!(told(&mut store, era + 1, 60 * SECOND), kept * SECOND, "of another era");
+            assert_eq!(told(&mut store, epoch, tells * SECOND), kept * SECOND);
+            assert_eq!(told(&mut store, epoch + 1, 60 * SECOND), kept * SECOND, "of another epoch");
         }
-        assert_eq!(told(&mut store, era, Duration::from_micros(5_999_999)).as_millis(), 5_999);
+        assert_eq!(told(&mut store, epoch, Duration::from_micros(5_999_999)).as_millis(), 5_999);
         let soon = START.saturating_add(6 * SECOND);
-        let all = store.join(LOOK.waited(Some((era, 60 * SECOND))), soon).waited;
+        let all = store.join(LOOK.waited(Some((epoch, 60 * SECOND))), soon).waited;
         assert_eq!(all, 6 * SECOND, "no longer than its own clock says");
-        assert!(store.admit(era, Floor::default(), 0));
+        assert!(store.admit(epoch, Floor::default(), 0));
         let ready = store.join(LOOK, START);
-        assert_eq!(told(&mut store, ready.era, 60 * SECOND), Duration::ZERO, "it is ready");
-        let again = store.join(LOOK.force(Some(ready.era)), START);
+        assert_eq!(told(&mut store, ready.epoch, 60 * SECOND), Duration::ZERO, "it is ready");
+        let again = store.join(LOOK.force(Some(ready.epoch)), START);
         assert!(!again.ready && again.kept && again.waited.is_zero());
         assert_eq!(NodeStore::in_life(2).join(LOOK, START).waited, Duration::ZERO);
     }
@@ -127,7 +127,7 @@ mod tests {
     fn one_whose_clock_went_back_cuts_what_that_prolongs_once_it_is_admitted_and_counts_on() {
         let (resource, clock) = (Resource::new("r").unwrap(), 10_000 * SECOND);
         let acquire = |store: &mut NodeStore, owner: u8, hint, now| {
-            let (mark, ttl) = (Mark::new(store.era, store.seal), SECOND);
+            let (mark, ttl) = (Mark::new(store.epoch, store.seal), SECOND);
             let one = resource.clone();
             // Whoever has an even number reads.
             let target =
@@ -153,10 +153,10 @@ mod tests {
             let late = START.saturating_add(clock);
             assert!(matches!(acquire(&mut store, 1, 500, late), Reply::Granted(_)));
             // The clock goes back, and somebody notices.
-            let era = store.era;
-            let join = LOOK.force(Some(era));
+            let epoch = store.epoch;
+            let join = LOOK.force(Some(epoch));
             let joining = store.join(if lost { join.lost() } else { join }, START);
-            assert!(store.admit(joining.era, Floor { known: 700, wall_us: 0 }, 0));
+            assert!(store.admit(joining.epoch, Floor { known: 700, wall_us: 0 }, 0));
             let Reply::Denied(denial) = acquire(&mut store, asks, 0, START) else { panic!("held") };
             // Whose key it is, it knows no more if it has lost its data.
             let ends = if lost { clock + SECOND } else { SECOND };
@@ -170,13 +170,13 @@ mod tests {
     #[test]
     fn one_that_is_joining_begins_anew_if_its_data_went_back_and_for_no_other_reason() {
         let mut store = NodeStore::in_life(1);
-        let era = store.join(LOOK, START).era;
-        assert_eq!(told(&mut store, era, SECOND), SECOND);
-        for join in [LOOK.force(Some(era)), LOOK.force(Some(era + 1)).lost()] {
-            assert_eq!(store.join(join, START).era, era);
+        let epoch = store.join(LOOK, START).epoch;
+        assert_eq!(told(&mut store, epoch, SECOND), SECOND);
+        for join in [LOOK.force(Some(epoch)), LOOK.force(Some(epoch + 1)).lost()] {
+            assert_eq!(store.join(join, START).epoch, epoch);
         }
-        let again = store.join(LOOK.force(Some(era)).lost().after(era + 40), START);
-        assert!(!again.ready && again.era > era + 40 && again.waited.is_zero());
-        assert!(!store.admit(era, Floor::default(), 0), "whoever has waited before comes late");
+        let again = store.join(LOOK.force(Some(epoch)).lost().after(epoch + 40), START);
+        assert!(!again.ready && again.epoch > epoch + 40 && again.waited.is_zero());
+        assert!(!store.admit(epoch, Floor::default(), 0), "whoever has waited before comes late");
     }
 }

@@ -81,16 +81,16 @@ pub struct NodeStore {
     /// The longest that was told since an operator asked for that to be noted, by the number of that watch.
     max_ttl_seen: Option<(u32, Duration)>,
     /// Counts the changes of `ready`, beginning anew with each life.
-    era: u64,
-    /// Counts the seals of this era.
+    epoch: u64,
+    /// Counts the seals of this epoch.
     seal: u64,
     /// It is joining, and has lost nothing.
     kept: bool,
     /// It was joining while a majority had forgotten.
     orphaned: bool,
-    /// For how long it has been joining in this era, as the longest that a client has told it.
+    /// For how long it has been joining in this epoch, as the longest that a client has told it.
     waited: Duration,
-    /// When it was first looked at in this era, by its own clock. That counts nothing, and cuts what it is told by a
+    /// When it was first looked at in this epoch, by its own clock. That counts nothing, and cuts what it is told by a
     /// client whose clock has just jumped.
     joined: Option<Timestamp>,
     ready: bool,
@@ -121,14 +121,14 @@ type Wanted<'a> = (&'a [Resource], Owner, Duration, Option<Note>);
 impl NodeStore {
     /// A node that votes: it has never had another life, and has nothing to have forgotten.
     pub fn new() -> Self {
-        Self { ready: true, era: 1, ..Self::default() }
+        Self { ready: true, epoch: 1, ..Self::default() }
     }
 
-    /// A node that has restarted with nothing, and does not vote. Its eras are none of an earlier life, of which that of
+    /// A node that has restarted with nothing, and does not vote. Its epochs are none of an earlier life, of which that of
     /// [`new`](NodeStore::new) is number 0; a life beyond 2^32 - 1 is taken for the last of these.
     pub fn in_life(life: u64) -> Self {
-        // So no era of one life is one of another, however often it changes in each.
-        Self { era: life.min(u64::from(u32::MAX)) << 32, ..Self::default() }
+        // So no epoch of one life is one of another, however often it changes in each.
+        Self { epoch: life.min(u64::from(u32::MAX)) << 32, ..Self::default() }
     }
 
     /// The keys that have not expired. A change made here is one of another program: no line hears of it.
@@ -302,7 +302,11 @@ impl NodeStore {
     /// Whether what a round knew of this node when it began still holds.
     fn still_in(&self, mark: Mark) -> Result<(), NodeRefusal> {
         self.admitted()?;
-        if mark == Mark::new(self.era, self.seal) { Ok(()) } else { Err(NodeRefusal::NotAdmitted) }
+        if mark == Mark::new(self.epoch, self.seal) {
+            Ok(())
+        } else {
+            Err(NodeRefusal::NotAdmitted)
+        }
     }
 
     /// Whether a key is this owner's, by itself or beside other readers.

@@ -107,7 +107,7 @@ fn what_a_round_asks_under_another_state_of_the_node_is_no_vote() {
         let (target, token) = (set_of(&NAMES), FencingToken::new(300));
         Command::Confirm { target, owner: OWNER, token, mark }
     };
-    // Of another era, and sealed since.
+    // Of another epoch, and sealed since.
     let others = [Mark::new(2, 0), Mark::new(0, 0), Mark::new(1, 1)];
     for other in others {
         assert_eq!(ask(acquire(other)).unwrap_err(), NodeRefusal::NotAdmitted);
@@ -172,14 +172,14 @@ fn a_release_of_several_gives_back_what_is_its_owners_whatever_the_others_are() 
 }
 
 #[test]
-fn no_era_of_one_life_is_one_of_another() {
-    let eras = |life| {
+fn no_epoch_of_one_life_is_one_of_another() {
+    let epochs = |life| {
         let mut store = NodeStore::in_life(life);
-        let mut look = |join| store.join(join, Timestamp::ORIGIN).era;
+        let mut look = |join| store.join(join, Timestamp::ORIGIN).epoch;
         let before = look(Join::look(TTL));
         (before, look(Join { force: Some(before), lost: true, ..Join::look(TTL) }))
     };
-    let (one, two) = (eras(1), eras(2));
+    let (one, two) = (epochs(1), epochs(2));
     assert!(one.0 < one.1 && one.1 < two.0 && two.0 < two.1, "{one:?} {two:?}");
 }
 

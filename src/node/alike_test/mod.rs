@@ -7,7 +7,7 @@
 //! how many commands, a million in the long run; `QUORLOCK_SCRIPTS_SEED` plays one sequence. What was found is kept (`known`),
 //! and so is what both have to say (`kept`).
 //!
-//! Not compared: which number an era has, how far the high-water mark runs ahead of the counters, the milliseconds by
+//! Not compared: which number an epoch has, how far the high-water mark runs ahead of the counters, the milliseconds by
 //! which a server keeps a key for longer than it was asked to, generations of counters (the node in memory has one), and
 //! what others have written into the counters, the marker or a line of a server.
 

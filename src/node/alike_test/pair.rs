@@ -1,6 +1,6 @@
 //! A server and a node in memory that are given the same commands, and what each of them made of it.
 //!
-//! What they say is compared as it is, but for what is a node's own business: which number an era has, how far the
+//! What they say is compared as it is, but for what is a node's own business: which number an epoch has, how far the
 //! high-water mark runs ahead, in which words it refuses. It must not hide any other difference.
 
 use std::{
@@ -173,10 +173,10 @@ impl Pair {
         };
         let of = |mark: Mark| {
             let mut join = Join::look(Duration::from_millis(*max_ttl));
-            join.force = force.then_some(mark.era);
+            join.force = force.then_some(mark.epoch);
             (join.lost, join.orphaned, join.seal) = (*lost, *orphaned, *seal);
-            join.after = if *after { mark.era + 7 } else { 0 };
-            join.waited = waited.map(|ms| (mark.era, Duration::from_millis(ms)));
+            join.after = if *after { mark.epoch + 7 } else { 0 };
+            join.waited = waited.map(|ms| (mark.epoch, Duration::from_millis(ms)));
             join
         };
         self.look(client, self.clients[client].marks.map(of)).await?;
@@ -215,16 +215,16 @@ impl Pair {
         let plain = Join::look(LONGEST);
         // From zero no counter goes on: a floor is what others counted to, or a wall clock.
         let above = self.number(above).clamp(1, FencingToken::MAX.get());
-        let (mut known, mut eras) = (above, [0; 2]);
-        for (node, era) in self.clients[client].nodes.iter().zip(&mut eras) {
+        let (mut known, mut epochs) = (above, [0; 2]);
+        for (node, epoch) in self.clients[client].nodes.iter().zip(&mut epochs) {
             let marker = node.join(plain).await.map_err(|error| format!("a look: {error}"))?;
             known = known.max(marker.high_water);
-            *era = marker.era - u64::from(stale);
+            *epoch = marker.epoch - u64::from(stale);
         }
         let floor = Floor::new(known, if wall { self.clock.us() + 60_000_000 } else { 0 });
         let [server, memory] = &self.clients[client].nodes;
-        let server = server.admit(eras[0], floor).await.map_err(|error| error.to_string());
-        let memory = memory.admit(eras[1], floor).await.map_err(|error| error.to_string());
+        let server = server.admit(epochs[0], floor).await.map_err(|error| error.to_string());
+        let memory = memory.admit(epochs[1], floor).await.map_err(|error| error.to_string());
         same(server, memory)?;
         self.look_all(plain).await
     }

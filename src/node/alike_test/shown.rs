@@ -47,10 +47,10 @@ pub(super) fn sighted(seen: Result<Sighting, NodeError>) -> Result<Sighting, Str
     seen.map_err(|error| shown(&Err(error)).unwrap_err())
 }
 
-/// A marker, without the number of its era and its high-water mark.
+/// A marker, without the number of its epoch and its high-water mark.
 pub(super) fn looked(marker: &Marker) -> Marker {
     let mut marker = *marker;
-    (marker.era, marker.high_water) = (0, 0);
+    (marker.epoch, marker.high_water) = (0, 0);
     // A node in memory keeps no list.
     marker.claim = Claim::Made;
     marker

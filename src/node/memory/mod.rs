@@ -243,9 +243,9 @@ impl Node for MemoryNode {
         Box::pin(std::future::ready(joined))
     }
 
-    fn admit(&self, era: u64, floor: Floor) -> NodeFuture<bool> {
+    fn admit(&self, epoch: u64, floor: Floor) -> NodeFuture<bool> {
         let now = wall_us(self.now());
-        let admitted = self.running().map(|mut state| state.store.admit(era, floor, now));
+        let admitted = self.running().map(|mut state| state.store.admit(epoch, floor, now));
         Box::pin(std::future::ready(admitted))
     }
 

@@ -52,7 +52,7 @@ pub(super) fn setting(answer: &Value) -> Option<Arc<str>> {
 
 /// The fields of a marker that are shown.
 pub(super) const MARKER: [&str; 7] =
-    ["state", "era", "max_ttl", "members", "since", "meant", "meant_until"];
+    ["state", "epoch", "max_ttl", "members", "since", "meant", "meant_until"];
 
 /// What the fields of a marker say, in the order of `MARKER`; nothing where it has none of them.
 pub(super) fn marker(answer: &Value) -> Option<MarkerFacts> {
@@ -64,7 +64,7 @@ pub(super) fn marker(answer: &Value) -> Option<MarkerFacts> {
     let time = |since_epoch: Option<Duration>| UNIX_EPOCH.checked_add(since_epoch?);
     let facts = MarkerFacts {
         state: at(0),
-        era: number(1),
+        epoch: number(1),
         max_ttl: number(2).map(Duration::from_millis),
         members: members(3),
         since: time(number(4).map(Duration::from_secs)),
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn a_marker_and_a_time_are_read() {
         let read = marker(&words(&["ready", "17", "10000", "1 a,b us", "60", "", ""])).unwrap();
-        assert_eq!((read.state.as_deref(), read.era), (Some("ready"), Some(17)));
+        assert_eq!((read.state.as_deref(), read.epoch), (Some("ready"), Some(17)));
         assert_eq!(read.max_ttl, Some(Duration::from_secs(10)));
         assert_eq!(read.members, Some(Members::new("us", ["a", "b"])));
         assert_eq!(read.since, Some(UNIX_EPOCH + Duration::from_secs(60)));

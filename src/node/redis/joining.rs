@@ -45,8 +45,8 @@ pub(super) async fn attend_exchanges(session: &Arc<Session>) {
 async fn look(session: &Arc<Session>, join: Join) -> Result<Marker, NodeError> {
     match look_once(session, join).await? {
         Seen::Marker(marker) => Ok(marker),
-        Seen::Older { era, seen } => {
-            let again = join.force(Some(era)).lost().after(seen);
+        Seen::Older { epoch, seen } => {
+            let again = join.force(Some(epoch)).lost().after(seen);
             match look_once(session, again).await? {
                 Seen::Marker(marker) => Ok(marker),
                 Seen::Older { .. } => Err(NodeError::NotAdmitted),
@@ -58,9 +58,9 @@ async fn look(session: &Arc<Session>, join: Join) -> Result<Marker, NodeError> {
 /// What one look has shown.
 enum Seen {
     Marker(Marker),
-    /// Data of this era, where a later one has been seen, or the same with more in it.
+    /// Data of this epoch, where a later one has been seen, or the same with more in it.
     Older {
-        era: u64,
+        epoch: u64,
         seen: u64,
     },
 }
@@ -77,7 +77,7 @@ async fn look_once(session: &Arc<Session>, join: Join) -> Result<Seen, NodeError
             if let Some((mark, high)) = before
                 && known.is_older_than(mark, high)
             {
-                return Ok(Seen::Older { era: known.mark().era, seen: mark.era });
+                return Ok(Seen::Older { epoch: known.mark().epoch, seen: mark.epoch });
             }
             let marker = known.marker();
             session.learn(exchanges, Arc::new(known));
@@ -97,10 +97,10 @@ async fn look_once(session: &Arc<Session>, join: Join) -> Result<Seen, NodeError
 /// Lets a joining node vote.
 pub(super) async fn admit(
     session: Arc<Session>,
-    era: u64,
+    epoch: u64,
     floor: Floor,
 ) -> Result<bool, NodeError> {
     let identity = session.identity()?;
-    let script = || codec::admit(session.process(), &identity, era, floor);
+    let script = || codec::admit(session.process(), &identity, epoch, floor);
     codec::admitted(&session.vote(script, session.now()).await?)
 }

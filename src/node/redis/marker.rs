@@ -68,10 +68,11 @@ impl Head {
 }
 
 impl CachedMarker {
-    /// From the answer to a look: identity, head, era, seal, floor, high-water mark, longest ttl, flags, and for how long
+    /// From the answer to a look: identity, head, epoch, seal, floor, high-water mark, longest ttl, flags, and for how long
     /// it has been joining.
     pub(super) fn read(ready: bool, fields: &[Value]) -> Option<Self> {
-        let [identity, head, era, seal, floor, high_water, max_ttl, flags, waited] = fields else {
+        let [identity, head, epoch, seal, floor, high_water, max_ttl, flags, waited] = fields
+        else {
             return None;
         };
         let [Value::BulkString(identity), Value::BulkString(head), Value::BulkString(flags)] =
@@ -84,7 +85,7 @@ impl CachedMarker {
         Some(Self {
             ready,
             identity: Arc::from(identity.as_slice()),
-            mark: Mark::new(number(era)?, number(seal)?),
+            mark: Mark::new(number(epoch)?, number(seal)?),
             floor: number(floor)?,
             high_water: number(high_water)?,
             max_ttl_ms: number(max_ttl)?,
@@ -108,13 +109,13 @@ impl CachedMarker {
         self.mark
     }
 
-    /// Whether this is what the node was before it was seen like that: eras rise, and seals and the high-water mark
-    /// rise within one. A database that is exchanged, and exchanged back, is in the era of before. So is one that is
-    /// joining in an older era than it was seen in: it has been ready since, and its wait is of before that.
+    /// Whether this is what the node was before it was seen like that: epochs rise, and seals and the high-water mark
+    /// rise within one. A database that is exchanged, and exchanged back, is in the epoch of before. So is one that is
+    /// joining in an older epoch than it was seen in: it has been ready since, and its wait is of before that.
     pub(super) fn is_older_than(&self, mark: Mark, high_water: u64) -> bool {
-        let same = self.mark.era == mark.era;
+        let same = self.mark.epoch == mark.epoch;
         let fell = self.mark.seal < mark.seal || self.high_water() < high_water;
-        self.mark.is_before(mark.era) || self.ready && same && fell
+        self.mark.is_before(mark.epoch) || self.ready && same && fell
     }
 
     /// The head for a command of a round that knew this of the node.
@@ -127,9 +128,9 @@ impl CachedMarker {
         if self.ready { NodeError::Outdated } else { NodeError::NotAdmitted }
     }
 
-    /// The era, of a node that is ready.
-    pub(super) fn era(&self) -> Option<u64> {
-        self.ready.then_some(self.mark.era)
+    /// The epoch, of a node that is ready.
+    pub(super) fn epoch(&self) -> Option<u64> {
+        self.ready.then_some(self.mark.epoch)
     }
 
     /// What the high-water mark is not below.
@@ -150,7 +151,7 @@ impl CachedMarker {
     pub(super) fn marker(&self) -> Marker {
         Marker::new(self.ready, Duration::from_millis(self.max_ttl_ms), self.high_water())
             .above(self.floor)
-            .in_era(self.mark.era)
+            .in_epoch(self.mark.epoch)
             .sealed(self.mark.seal)
             .kept(self.kept)
             .orphaned(self.orphaned)
@@ -201,14 +202,14 @@ mod tests {
         assert_eq!((head.text(), head.etag()), (HEAD.as_bytes(), &b"77.1/abc/0/0"[..]));
         let sent = |ready, mark| known(ready).head_for(mark).is_some();
         assert!(!sent(true, Mark::new(77, 0)), "sealed since");
-        assert!(!sent(true, Mark::new(76, 1)), "another era");
+        assert!(!sent(true, Mark::new(76, 1)), "another epoch");
         assert!(!sent(false, Mark::new(77, 1)), "joining");
     }
 
     /// Of one that is joining there is none, in which anybody could have voted.
     #[test]
-    fn the_era_is_that_of_a_node_that_votes() {
-        assert_eq!((known(true).era(), known(false).era()), (Some(77), None));
+    fn the_epoch_is_that_of_a_node_that_votes() {
+        assert_eq!((known(true).epoch(), known(false).epoch()), (Some(77), None));
     }
 
     #[test]
@@ -223,10 +224,11 @@ mod tests {
 
     #[test]
     fn a_marker_is_read_from_numbers_and_from_text() {
-        let marker = Marker::new(true, Duration::from_secs(5), 200).above(100).in_era(77).sealed(1);
+        let marker =
+            Marker::new(true, Duration::from_secs(5), 200).above(100).in_epoch(77).sealed(1);
         assert_eq!(known(true).marker(), marker);
         let joining =
-            Marker::new(false, Duration::from_secs(5), 200).above(100).in_era(77).sealed(1);
+            Marker::new(false, Duration::from_secs(5), 200).above(100).in_epoch(77).sealed(1);
         let joining = joining.kept(true).orphaned(true).waited(Duration::from_millis(1_500));
         assert_eq!(known(false).marker(), joining);
         assert!(CachedMarker::read(true, &[Value::Nil, Value::Int(1)]).is_none());
@@ -241,8 +243,8 @@ mod tests {
         let older = |mark, high_water| known(true).is_older_than(mark, high_water);
         assert!(!older(Mark::new(77, 1), 200) && !older(Mark::new(77, 0), 150));
         assert!(older(Mark::new(77, 1), 201) && older(Mark::new(77, 2), 200));
-        assert!(!older(Mark::new(76, 9), 900), "of an earlier era");
-        assert!(older(Mark::new(78, 0), 0), "it was in a later era already");
+        assert!(!older(Mark::new(76, 9), 900), "of an earlier epoch");
+        assert!(older(Mark::new(78, 0), 0), "it was in a later epoch already");
         assert!(!known(false).is_older_than(Mark::new(77, 9), 900), "it does not vote anyway");
         assert!(known(false).is_older_than(Mark::new(78, 0), 0), "it was admitted since");
         let written = Mark::new(1 << 53, 0);

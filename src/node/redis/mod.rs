@@ -172,8 +172,8 @@ impl Node for RedisNode {
         self.with_session(|session| Box::pin(joining::join(session, join)))
     }
 
-    fn admit(&self, era: u64, floor: Floor) -> NodeFuture<bool> {
-        self.with_session(|session| Box::pin(joining::admit(session, era, floor)))
+    fn admit(&self, epoch: u64, floor: Floor) -> NodeFuture<bool> {
+        self.with_session(|session| Box::pin(joining::admit(session, epoch, floor)))
     }
 
     fn holder(&self, resource: Resource, fenced: bool) -> NodeFuture<Sighting> {
@@ -240,7 +240,7 @@ impl Node for RedisNode {
             _ => view.line.clone(),
         };
         status.clock = view.session.as_ref().and_then(|session| session.clock_offset());
-        status.era = view.session.as_ref().and_then(|session| session.era());
+        status.epoch = view.session.as_ref().and_then(|session| session.epoch());
         status.identity =
             view.session.as_ref().map(|session| Arc::from(session.process().run_id.as_str()));
         status

@@ -213,9 +213,9 @@ impl Session {
         }
     }
 
-    /// The era in which the node was last seen ready on this connection.
-    pub(super) fn era(&self) -> Option<u64> {
-        self.known()?.era()
+    /// The epoch in which the node was last seen ready on this connection.
+    pub(super) fn epoch(&self) -> Option<u64> {
+        self.known()?.epoch()
     }
 
     /// Less than a million.

@@ -176,9 +176,9 @@ async fn nothing_is_known_of_a_node_behind_an_exchange_until_a_look_that_was_sen
     assert_eq!(refused(&scripted), Some(NodeError::NotAdmitted), "it has never been looked at");
     let before = scripted.session.exchanges();
     scripted.session.learn(before, marker(200));
-    assert_eq!((refused(&scripted), scripted.session.era()), (None, Some(77)));
+    assert_eq!((refused(&scripted), scripted.session.epoch()), (None, Some(77)));
     let _ = scripted.answered(&[EXCHANGED, &vote(CLOCK)]).await;
-    assert_eq!((refused(&scripted), scripted.session.era()), (Some(NodeError::Outdated), None));
+    assert_eq!((refused(&scripted), scripted.session.epoch()), (Some(NodeError::Outdated), None));
     scripted.session.learn(before, marker(200));
     assert_eq!(refused(&scripted), Some(NodeError::Outdated), "that was under way meanwhile");
     assert!(scripted.session.known_once().is_some(), "what it was once is compared with");

@@ -357,8 +357,8 @@ impl Node for ScriptedNode {
         self.memory.join(join)
     }
 
-    fn admit(&self, era: u64, floor: Floor) -> NodeFuture<bool> {
-        self.memory.admit(era, floor)
+    fn admit(&self, epoch: u64, floor: Floor) -> NodeFuture<bool> {
+        self.memory.admit(epoch, floor)
     }
 
     fn counts_ranges(&self) -> bool {

@@ -144,7 +144,7 @@ impl Node {
 
     /// It has restarted with nothing, and votes no more until it is let in.
     pub(crate) fn forget(&mut self) {
-        let life = (self.marker.era >> 32) + 1;
+        let life = (self.marker.epoch >> 32) + 1;
         *self = Self { ahead: self.ahead, ..Self::of(NodeStore::in_life(life)) };
     }
 
@@ -154,8 +154,8 @@ impl Node {
         told
     }
 
-    pub(crate) fn admit(&mut self, era: u64, floor: Floor, now: Timestamp) -> bool {
-        let was = self.store.admit(era, floor, WALL);
+    pub(crate) fn admit(&mut self, epoch: u64, floor: Floor, now: Timestamp) -> bool {
+        let was = self.store.admit(epoch, floor, WALL);
         self.refresh(now);
         was
     }
@@ -180,7 +180,7 @@ impl Node {
 
     /// It votes, and has not always done so.
     pub(crate) fn was_let_in(&self) -> bool {
-        self.votes() && self.marker.era > 1
+        self.votes() && self.marker.epoch > 1
     }
 }
 

@@ -72,8 +72,8 @@ impl Visitor {
                     self.open[at.index()] = Some(Asked::Look(join));
                 });
             }
-            VisitStep::Admit { node, era, floor } => {
-                self.open[node.index()] = Some(Asked::Admit(era, floor));
+            VisitStep::Admit { node, epoch, floor } => {
+                self.open[node.index()] = Some(Asked::Admit(epoch, floor));
             }
             VisitStep::Done(_) => self.visit = None,
         }
@@ -88,8 +88,8 @@ impl Visitor {
                 let marker = node.join(join, clock);
                 visit.handle_marker(&mut self.admission, NodeId::new(at), marker, now);
             }
-            Asked::Admit(era, floor) => {
-                if node.admit(era, floor, clock) {
+            Asked::Admit(epoch, floor) => {
+                if node.admit(epoch, floor, clock) {
                     visit.handle_admitted();
                 }
             }

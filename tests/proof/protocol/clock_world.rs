@@ -43,7 +43,7 @@ pub(crate) struct There {
     pub(crate) clock: NodeClock,
     /// Its clock is in question.
     pub(crate) suspected: bool,
-    era: u64,
+    epoch: u64,
     pub(crate) parts_per_million: i128,
     pub(crate) steps: Vec<(u64, i128)>,
     pub(crate) up: bool,
@@ -58,7 +58,7 @@ impl World {
         let node = |parts_per_million: &i128| There {
             clock: NodeClock::default(),
             suspected: false,
-            era: 1,
+            epoch: 1,
             parts_per_million: *parts_per_million,
             steps: Vec::new(),
             up: true,
@@ -183,8 +183,8 @@ impl World {
                         let there = &mut self.nodes[index];
                         if there.up {
                             let series = there.clock.series();
-                            there.era += u64::from(join.force == Some(there.era));
-                            let marker = Marker::new(true, Duration::ZERO, 0).in_era(there.era);
+                            there.epoch += u64::from(join.force == Some(there.epoch));
+                            let marker = Marker::new(true, Duration::ZERO, 0).in_epoch(there.epoch);
                             self.read(index);
                             if self.nodes[index].clock.series() == series {
                                 let now = self.ours(self.now);

@@ -26,7 +26,7 @@ enum Flaw {
     Unsealed,
     /// A confirm counts whatever the round knew of the node.
     ConfirmsOutdated,
-    /// An acquire counts whatever the round knew of the node's seals, in the same era.
+    /// An acquire counts whatever the round knew of the node's seals, in the same epoch.
     GrantsOutdated,
     /// A node is admitted with what the others said before it forgot.
     AskedEarly,
@@ -53,7 +53,9 @@ impl Server {
         match command {
             Command::Acquire { mark, .. }
                 if !(knows(mark)
-                    || flaw == Flaw::GrantsOutdated && self.ready && mark.era == self.mark.era) =>
+                    || flaw == Flaw::GrantsOutdated
+                        && self.ready
+                        && mark.epoch == self.mark.epoch) =>
             {
                 NOT_SENT
             }
@@ -84,20 +86,20 @@ impl Server {
         }
     }
 
-    fn begin_era(&mut self, ready: bool) {
+    fn begin_epoch(&mut self, ready: bool) {
         self.ready = ready;
-        self.mark = Mark::new(self.mark.era + 1, 0);
+        self.mark = Mark::new(self.mark.epoch + 1, 0);
     }
 
     fn forget(&mut self) {
-        self.begin_era(false);
+        self.begin_epoch(false);
         (self.holder, self.counter, self.floor, self.high) = (None, None, 0, 0);
         self.lost = true;
     }
 
     /// Its clock has jumped: it has to join again, and has its high-water mark.
     fn jump(&mut self) {
-        self.begin_era(false);
+        self.begin_epoch(false);
         self.counter = None;
     }
 
@@ -112,13 +114,13 @@ impl Server {
     fn marker(&self) -> Marker {
         let kept = !self.ready && !self.lost;
         Marker::new(self.ready, Duration::ZERO, self.high)
-            .in_era(self.mark.era)
+            .in_epoch(self.mark.epoch)
             .sealed(self.mark.seal)
             .kept(kept)
     }
 
     fn admit(&mut self, floor: u64) {
-        self.begin_era(true);
+        self.begin_epoch(true);
         let floor = floor.max(self.high);
         (self.floor, self.high) = (floor, floor);
         self.lost = false;
@@ -176,9 +178,9 @@ impl Admitting {
 
     /// Seals one of the others, goes on without those that are left, or admits the node. Says whether it has.
     fn go_on(&mut self, servers: &mut [Server], rng: &mut StdRng, flaw: Flaw) -> bool {
-        if let Some((era, floor)) = self.admits.take() {
+        if let Some((epoch, floor)) = self.admits.take() {
             let server = &mut servers[self.node];
-            assert_eq!((server.ready, server.mark.era), (false, era));
+            assert_eq!((server.ready, server.mark.epoch), (false, epoch));
             // Several that were joining one after the other look like a majority at once. The clock that would help
             // then does not exist here.
             if floor.wall_us == 0 {
@@ -212,9 +214,9 @@ impl Admitting {
                         self.visit.handle_marker(&mut self.admission, node, marker, start());
                     }
                 }
-                VisitStep::Admit { node, era, floor } => {
+                VisitStep::Admit { node, epoch, floor } => {
                     assert_eq!(node.index(), self.node);
-                    self.admits = Some((era, floor));
+                    self.admits = Some((epoch, floor));
                     return false;
                 }
                 VisitStep::Done(_) => {

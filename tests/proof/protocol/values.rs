@@ -131,9 +131,9 @@ fn what_a_look_asks_for_adds_up_and_a_floor_is_below_no_mark() {
     assert_eq!(Join::look(TTL).after(4).after(5).after, 5);
     assert_eq!(join.errand(Errand::TakeOver).errand, Some(Errand::TakeOver));
     assert_eq!(join.errand(Errand::TakeOver).force, Some(3));
-    let marker = Marker::new(true, TTL, 10).in_era(2);
+    let marker = Marker::new(true, TTL, 10).in_epoch(2);
     let [above, below] = [11, 9].map(|floor| marker.above(floor));
-    assert_eq!((above.floor, above.high_water, above.era), (11, 11, 2));
+    assert_eq!((above.floor, above.high_water, above.epoch), (11, 11, 2));
     assert_eq!((below.floor, below.high_water), (9, 10));
 }
 

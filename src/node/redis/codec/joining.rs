@@ -41,7 +41,7 @@ pub(in crate::node::redis) enum Looked {
     Replica,
 }
 
-/// Reads the marker, and marks a node that was not admitted. The nonce tells eras apart. Behind `latest`, by the node's time,
+/// Reads the marker, and marks a node that was not admitted. The nonce tells epochs apart. Behind `latest`, by the node's time,
 /// no errand is done; zero where that is not known.
 pub(in crate::node::redis) fn look(
     process: &Process,
@@ -58,14 +58,14 @@ pub(in crate::node::redis) fn look(
         Errand::LowerMaxTtl(number) => format!("d{number}"),
     });
     let letters = asked.into_iter().filter(|(asked, _)| *asked).map(|(_, letter)| letter);
-    // No era is zero here either.
+    // No epoch is zero here either.
     let (waited_in, waited) = join.waited.unwrap_or_default();
     let args = List::Many(vec![
         Arg::Bytes(process.run_id.as_bytes()),
         Arg::Text(process.database.to_string()),
         Arg::Bytes(process.members.text().as_bytes()),
         Arg::Number(validity::wire_millis(join.max_ttl)),
-        // No era is zero, so that zero forces nothing.
+        // No epoch is zero, so that zero forces nothing.
         Arg::Number(join.force.unwrap_or(0)),
         Arg::Text(letters.collect::<String>() + errand.as_deref().unwrap_or_default()),
         Arg::Number(u64::from(nonce)),
@@ -93,16 +93,16 @@ pub(in crate::node::redis) fn looked(answer: &Answer) -> Result<Looked, NodeErro
     }
 }
 
-/// Lets a node vote that is joining since this era.
+/// Lets a node vote that is joining since this epoch.
 pub(in crate::node::redis) fn admit<'a>(
     process: &'a Process,
     identity: &'a [u8],
-    era: u64,
+    epoch: u64,
     floor: Floor,
 ) -> Script<'a> {
     let args = List::Many(vec![
         Arg::Bytes(identity),
-        Arg::Number(era),
+        Arg::Number(epoch),
         Arg::Number(floor.known),
         Arg::Number(floor.wall_us),
         Arg::Bytes(process.members.text().as_bytes()),

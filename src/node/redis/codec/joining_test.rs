@@ -28,8 +28,8 @@ fn told(code: i64, rest: impl IntoIterator<Item = Value>) -> Answer {
 fn fields(head: &str) -> [Value; 9] {
     let [floor, flags] = ["0000000000000100", ""].map(text);
     let [identity, head] = ["abc/0/0", head].map(text);
-    let [era, seal, max_ttl, waited] = ["77", "1", "5000", "1500"].map(text);
-    [identity, head, era, seal, floor, Value::Int(200), max_ttl, flags, waited]
+    let [epoch, seal, max_ttl, waited] = ["77", "1", "5000", "1500"].map(text);
+    [identity, head, epoch, seal, floor, Value::Int(200), max_ttl, flags, waited]
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn a_look_says_who_the_server_is_taken_for_and_what_is_asked_of_it() {
 #[test]
 fn a_look_shows_a_marker_or_why_there_is_none_for_us() {
     let Ok(Looked::Marker(ready)) = looked(&told(1, fields(HEAD))) else { panic!("no marker") };
-    let expected = Marker::new(true, Duration::from_secs(5), 200).above(100).in_era(77).sealed(1);
+    let expected = Marker::new(true, Duration::from_secs(5), 200).above(100).in_epoch(77).sealed(1);
     assert_eq!(ready.marker(), expected.waited(Duration::from_millis(1_500)));
     let Ok(Looked::Marker(joining)) = looked(&told(0, fields(""))) else { panic!("no marker") };
     assert!(!joining.marker().ready);
@@ -104,7 +104,7 @@ fn a_marker_with_a_field_of_another_form_is_none() {
 }
 
 #[test]
-fn an_admission_is_asked_for_in_the_era_that_was_seen_and_is_made_or_not() {
+fn an_admission_is_asked_for_in_the_epoch_that_was_seen_and_is_made_or_not() {
     let process = process();
     let script = admit(&process, b"abc/0/0", 77, Floor::new(200, 300));
     let numbers = [77, 200, 300].map(Arg::Number);

@@ -1,25 +1,25 @@
--- ARGV identity, era, the highest known counter, a floor by a wall clock in us (0: none), the members of the fleet. Lets a
--- node that is joining since this era vote, with counters above both; a wall clock from a broken machine must not push them to
+-- ARGV identity, epoch, the highest known counter, a floor by a wall clock in us (0: none), the members of the fleet. Lets a
+-- node that is joining since this epoch vote, with counters above both; a wall clock from a broken machine must not push them to
 -- their end. It belongs to these members from now on.
 -- {1, now} it is ready now, {0, now} somebody else has changed its state, or other members have it or mean it.
-local identity, state, era, floor, high_water, rotated_at, older, flags, members, meant = unpack(redis.call('HMGET', NODE,
-  'identity', 'state', 'era', 'floor', 'high_water', 'rotated_at', 'older', 'flags', 'members', 'meant'))
+local identity, state, epoch, floor, high_water, rotated_at, older, flags, members, meant = unpack(redis.call('HMGET', NODE,
+  'identity', 'state', 'epoch', 'floor', 'high_water', 'rotated_at', 'older', 'flags', 'members', 'meant'))
 if members == '' then
   members = nil
 end
-if identity ~= ARGV[1] or state ~= 'joining' or era ~= ARGV[2] or (members or meant) ~= ARGV[5] then
+if identity ~= ARGV[1] or state ~= 'joining' or epoch ~= ARGV[2] or (members or meant) ~= ARGV[5] then
   return {0, now}
 end
 local wall = math.min(tonumber(ARGV[4]), now + 2 * AHEAD)
 floor = digits(math.max(tonumber(ARGV[3]), wall, tonumber(floor or 0), tonumber(high_water or 0)))
-era = string.format('%.0f', math.max(now, tonumber(era) + 1))
+epoch = string.format('%.0f', math.max(now, tonumber(epoch) + 1))
 local run_id, rest = string.match(identity, '^(%w+)(/.*)$')
-local head = era .. '.0/' .. string.sub(run_id, 1, 8) .. rest .. ' ' .. floor .. ' ' .. floor
+local head = epoch .. '.0/' .. string.sub(run_id, 1, 8) .. rest .. ' ' .. floor .. ' ' .. floor
 -- One whose clock jumped goes on with the counters that it has, if nobody else has been at them.
 local kept = string.find(flags or '', 'k', 1, true) and redis.pcall('HGET', COUNTERS, HEAD) == ''
   and type(redis.pcall('HGET', OLDER, HEAD)) ~= 'table'
 redis.call('UNLINK', NODE .. ':') -- a full server takes no first write that may need more, and any second one
-redis.call('HSET', NODE, 'state', 'ready', 'era', era, 'seal', '0', 'floor', floor, 'next_floor', floor, 'high_water', floor,
+redis.call('HSET', NODE, 'state', 'ready', 'epoch', epoch, 'seal', '0', 'floor', floor, 'next_floor', floor, 'high_water', floor,
   'rotated_at', kept and rotated_at or time[1], 'older', kept and older or '0', 'flags', '', 'waited', '')
 if not members then
   redis.call('HSET', NODE, 'members', ARGV[5], 'since', time[1], 'meant', '', 'meant_until', '')

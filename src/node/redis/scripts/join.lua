@@ -1,16 +1,16 @@
 -- Reads the marker, and drops counters that were not used for long.
--- ARGV: run_id, database, the members of the fleet, longest ttl in ms, an era that must join again (0: none), letters, a random
--- number, for how many ms a counter that is not used is kept at least, an era that one which begins now must be above, an era of
+-- ARGV: run_id, database, the members of the fleet, longest ttl in ms, an epoch that must join again (0: none), letters, a random
+-- number, for how many ms a counter that is not used is kept at least, an epoch that one which begins now must be above, an epoch of
 -- which the client knows how long the node has been joining in it (0: none), for how many ms that is, and the node's time in us
 -- behind which w, t, x, d and a hold do nothing (0: none): what comes late would undo what was done since. The letters:
 --   s  seal a node that is ready, and hold one that no fleet has yet
 --   l  a node that joins again by force has lost data, and does so also if it is joining
---   o  a node that is joining in the era that the client knows did so while a majority had forgotten
+--   o  a node that is joining in the epoch that the client knows did so while a majority had forgotten
 --   w  the client gives up what it has meant;  n  it means nothing, and gives up nothing of others
 --   t  take the node from other members
 --   x and a number  note from now on the longest ttl that is told, and seal a node that is ready, so that each client tells its own
 --   d and that number  the longest ttl becomes the noted one, unless another number has begun since
--- {1, now, identity, head, era, seal, floor, high_water, longest ttl before, flags, 0} ready; {0, ..., waited} the same, joining,
+-- {1, now, identity, head, epoch, seal, floor, high_water, longest ttl before, flags, 0} ready; {0, ..., waited} the same, joining,
 -- and for how many ms at least; the flags are k (it kept its data), o, and m or h where no node of these members was let in here
 -- yet, and they are meant or held. {-5, now, members, seconds} it is of other members for so long, or, -1, they are meant or held;
 -- {-6, now} it is a replica.
@@ -29,7 +29,7 @@ local function asked(letter) return string.find(letters, letter, 1, true) end
 local replication = redis.call('INFO', 'replication')
 if not string.find(replication, 'role:master', 1, true) then return {-6, now} end
 local of = string.sub(string.match(replication, 'master_replid2:(%x+)') or '', 1, 8)
-local names = {'identity', 'state', 'era', 'seal', 'max_ttl', 'floor', 'next_floor', 'high_water',
+local names = {'identity', 'state', 'epoch', 'seal', 'max_ttl', 'floor', 'next_floor', 'high_water',
   'rotated_at', 'older', 'flags', 'waited', 'members', 'since', 'meant', 'meant_until', 'max_ttl_seen'}
 local marker = {}
 for index, value in ipairs(redis.call('HMGET', NODE, unpack(names))) do
@@ -80,7 +80,7 @@ elseif meant ~= members or not held and left < MEANT / 2 then
   mean(string.format('%.0f', now + MEANT))
 end
 local function head()
-  local etag = marker.era .. '.' .. marker.seal .. '/' .. string.sub(run_id, 1, 8) .. '/' .. database .. '/' .. of
+  local etag = marker.epoch .. '.' .. marker.seal .. '/' .. string.sub(run_id, 1, 8) .. '/' .. database .. '/' .. of
   return etag .. ' ' .. marker.high_water .. ' ' .. marker.next_floor
 end
 local function put_head() redis.call('HSET', COUNTERS, HEAD, head()) end
@@ -93,7 +93,7 @@ for _, name in ipairs({'floor', 'next_floor', 'high_water'}) do
   end
 end
 local same = marker.identity == identity
-local was_ready = marker.state == 'ready' and same and whole and tonumber(marker.era) and tonumber(marker.seal)
+local was_ready = marker.state == 'ready' and same and whole and tonumber(marker.epoch) and tonumber(marker.seal)
   and tonumber(marker.rotated_at) and redis.pcall('HGET', COUNTERS, HEAD) == head()
   and (marker.older ~= '1' or type(redis.pcall('HGET', OLDER, HEAD)) == 'string')
 -- One that was taken from others, or whose members an operator has deleted, joins again.
@@ -101,16 +101,16 @@ local ready = was_ready and marker.members == members
 -- An operator may admit a node that is joining: docs/operating.md says how.
 local approved = marker.state == 'approved' and same
 local joining = marker.state == 'joining' and same
-local again = marker.era == force and (ready or joining and asked('l')) or taken
+local again = marker.epoch == force and (ready or joining and asked('l')) or taken
 if again or not joining and not ready then
   -- Its clock jumped, and nothing else: no vote of before counts any more, and its high-water mark is the last word. One that
   -- was taken counts as one that forgot: other nodes of its list may have counted further for those who had it.
   local kept = was_ready and not asked('l') and not taken
   marker.flags = kept and 'k' or ''
-  -- The random part tells eras apart also where a node is emptied while its clock stands still.
+  -- The random part tells epochs apart also where a node is emptied while its clock stands still.
   after = tonumber(after) < NUMBERS_END and tonumber(after) or 0
-  local newest = math.max(tonumber(marker.era) or 0, after)
-  marker.era = string.format('%.0f', math.max(now, newest + 1) + tonumber(random))
+  local newest = math.max(tonumber(marker.epoch) or 0, after)
+  marker.epoch = string.format('%.0f', math.max(now, newest + 1) + tonumber(random))
   marker.seal = '0'
   if kept then
     -- The counters are as true as before, and say whom it granted keys to: acquire.lua cuts those that a clock which went
@@ -128,31 +128,31 @@ if again or not joining and not ready then
     write('members', members, 'since', time[1], 'meant', '', 'meant_until', '')
   end
   ready = approved
-  write('identity', identity, 'state', ready and 'ready' or 'joining', 'era', marker.era, 'seal', '0',
+  write('identity', identity, 'state', ready and 'ready' or 'joining', 'epoch', marker.epoch, 'seal', '0',
     'floor', marker.floor, 'next_floor', marker.next_floor, 'high_water', marker.high_water,
     'rotated_at', marker.rotated_at, 'older', marker.older or '0', 'flags', marker.flags, 'waited', '')
   marker.waited = ''
 end
--- It is said of one wait: a look that comes late, in another era, says nothing.
-if asked('o') and not ready and waited_in == marker.era and not string.find(marker.flags or '', 'o', 1, true) then
+-- It is said of one wait: a look that comes late, in another epoch, says nothing.
+if asked('o') and not ready and waited_in == marker.epoch and not string.find(marker.flags or '', 'o', 1, true) then
   marker.flags = (marker.flags or '') .. 'o'
   write('flags', marker.flags)
 end
 
 -- For how long it has been joining, as the clients have counted it: the longest time that one has told, but no longer than
 -- our clock says. It counts nothing, and cuts what a client tells whose clock has just jumped: that one sees the jump only
--- in the answer to this. It stands there with its era, since what begins a new one may be a script that does not know of
--- this field, and with our time when the era was first seen here.
+-- in the answer to this. It stands there with its epoch, since what begins a new one may be a script that does not know of
+-- this field, and with our time when the epoch was first seen here.
 local has_waited = 0
 if not ready then
-  local era, ms, since = string.match(marker.waited or '', '^(%d+) (%d+) (%d+)$')
-  local known = era == marker.era
+  local epoch, ms, since = string.match(marker.waited or '', '^(%d+) (%d+) (%d+)$')
+  local known = epoch == marker.epoch
   since = known and tonumber(since) or now
   has_waited = known and math.min(tonumber(ms), NUMBERS_END) or 0
-  local told = waited_in == marker.era and math.min(tonumber(waited), (now - since) / 1000) or 0
+  local told = waited_in == marker.epoch and math.min(tonumber(waited), (now - since) / 1000) or 0
   if told > has_waited or not known then
     has_waited = math.floor(math.max(told, has_waited))
-    write('waited', string.format('%s %.0f %.0f', marker.era, has_waited, since))
+    write('waited', string.format('%s %.0f %.0f', marker.epoch, has_waited, since))
   end
 end
 
@@ -194,5 +194,5 @@ if ready then
   end
 end
 local claim = marker.members and '' or marker.meant_until == 'held' and 'h' or 'm'
-return {ready and 1 or 0, now, identity, ready and head() or '', marker.era, marker.seal, marker.floor,
+return {ready and 1 or 0, now, identity, ready and head() or '', marker.epoch, marker.seal, marker.floor,
   marker.high_water, string.format('%.0f', longest), (marker.flags or '') .. claim, string.format('%.0f', has_waited)}

@@ -9,7 +9,7 @@
 --
 -- One field is no resource: the head, a copy of what an acquire has to know of the marker. One command reads it with a
 -- counter, and what loses the counters loses the right to vote with them. It is `etag high_water next_floor`:
---   etag        era, seal and identity in one text: the state that votes are asked under
+--   etag        epoch, seal and identity in one text: the state that votes are asked under
 --   high_water  no counter that this node granted is above it
 --   next_floor  no counter of the older generation is above it; it becomes the floor when that one is dropped
 -- It has more than 64 bytes, so that Redis keeps the hash as a table from the start, and not as a list to be searched.

@@ -12,14 +12,14 @@ fn m4_it_is_let_in_after_the_whole_quarantine_of_the_longest_ttl_that_is_known_b
     let mut hand = with_one_due(3);
     hand.says(0, joining(5));
     hand.says(1, ready(1));
-    hand.says(2, Marker::new(true, TTL * 2, 100).in_era(1));
+    hand.says(2, Marker::new(true, TTL * 2, 100).in_epoch(1));
     assert_eq!(hand.poll(), VisitStep::Done(AGAIN), "the quarantine goes on");
     let remaining = Duration::from_secs(11);
     assert_eq!(hand.may_vote(0), Err(VoteBlock::Quarantined { remaining }));
 }
 
 #[test]
-fn m4_it_is_let_in_only_in_the_era_in_which_it_has_waited() {
+fn m4_it_is_let_in_only_in_the_epoch_in_which_it_has_waited() {
     for told in [joining(6), ready(6), ready(5)] {
         let mut hand = with_one_due(3);
         hand.says(0, told);
@@ -41,7 +41,7 @@ fn m4_it_is_let_in_only_in_the_era_in_which_it_has_waited() {
     (1..3).for_each(|index| hand.says(index, ready(1).sealed(1)));
     assert!(matches!(hand.poll(), VisitStep::Done(_)));
     // Also where nobody waits.
-    for era in [4, 7] {
+    for epoch in [4, 7] {
         let mut hand = Hand::with(3, AdmissionPolicy::DangerSkip);
         assert_eq!(hand.begin(), look(0..3, PLAIN));
         hand.says(0, joining(5));
@@ -49,9 +49,9 @@ fn m4_it_is_let_in_only_in_the_era_in_which_it_has_waited() {
         hand.says(0, joining(5));
         (1..3).for_each(|index| hand.says(index, ready(1)));
         assert_eq!(hand.poll(), look([1, 2], PLAIN.seal()));
-        // One that is joining in an older era than it was seen in is not even believed to be joining.
-        let taken = hand.admission.handle_marker(node(0), joining(era), hand.now());
-        assert_eq!(taken, era > 5);
+        // One that is joining in an older epoch than it was seen in is not even believed to be joining.
+        let taken = hand.admission.handle_marker(node(0), joining(epoch), hand.now());
+        assert_eq!(taken, epoch > 5);
         (1..3).for_each(|index| hand.says(index, ready(1).sealed(1)));
         assert!(matches!(hand.poll(), VisitStep::Done(_)));
     }
@@ -75,7 +75,7 @@ fn m5_its_counters_go_on_above_what_a_sealed_majority_has_said() {
         let step = hand.poll();
         if admits {
             let floor = Floor::new(303, 0);
-            assert_eq!(step, VisitStep::Admit { node: node(0), era: 5, floor });
+            assert_eq!(step, VisitStep::Admit { node: node(0), epoch: 5, floor });
             hand.visit.handle_admitted();
             assert_eq!(hand.poll(), look([0], PLAIN));
             hand.says(0, ready(6));
@@ -111,14 +111,16 @@ fn m5_a_node_whose_clock_jumped_is_not_told_that_a_majority_has_forgotten() {
 
 /// What was sealed for one wait says nothing of the next one.
 #[test]
-fn m7_another_era_is_another_seal() {
+fn m7_another_epoch_is_another_seal() {
     let mut hand = with_one_due(3);
-    for era in [5, 6] {
-        hand.says(0, joining(era));
+    for epoch in [5, 6] {
+        hand.says(0, joining(epoch));
         (1..3).for_each(|index| hand.says(index, ready(1)));
-        assert_eq!(hand.poll(), look([1, 2], PLAIN.seal()), "{era}");
+        assert_eq!(hand.poll(), look([1, 2], PLAIN.seal()), "{epoch}");
         (1..3).for_each(|index| hand.says(index, ready(1)));
-        assert!(matches!(hand.poll(), VisitStep::Admit { era: admitted, .. } if admitted == era));
+        assert!(
+            matches!(hand.poll(), VisitStep::Admit { epoch: admitted, .. } if admitted == epoch)
+        );
         // It has forgotten again.
         assert!(hand.admission.handle_marker(node(0), joining(6), hand.now()));
         hand.now += QUARANTINE;
@@ -151,7 +153,7 @@ fn m5_where_a_majority_has_forgotten_all_that_are_joining_are_told_before_the_fi
     (1..3).for_each(|index| hand.says(index, joining(5).orphaned(true)));
     hand.says(3, ready(1).sealed(1));
     let floor = Floor::new(100, WALL + 60_000_000);
-    assert_eq!(hand.poll(), VisitStep::Admit { node: node(0), era: 5, floor });
+    assert_eq!(hand.poll(), VisitStep::Admit { node: node(0), epoch: 5, floor });
     // What is said where nobody knows holds for this once: if that fails, all are told and sealed again.
     let mut again = hand.clone();
     assert_eq!(again.begin(), look(0..3, PLAIN));
@@ -172,11 +174,11 @@ fn m5_where_a_majority_has_forgotten_all_that_are_joining_are_told_before_the_fi
 }
 
 #[test]
-fn m6_a_node_joins_again_in_the_era_in_which_its_jump_was_seen_and_nobody_else_does() {
-    for (seen, era) in [(None, 1), (Some(0), 1), (Some(9), 9)] {
+fn m6_a_node_joins_again_in_the_epoch_in_which_its_jump_was_seen_and_nobody_else_does() {
+    for (seen, epoch) in [(None, 1), (Some(0), 1), (Some(9), 9)] {
         let mut hand = Hand::ready(3);
         hand.admission.handle_clock_jumped(node(0), seen);
-        assert_eq!(hand.judge(&[0, 1, 2]), look([0], PLAIN.force(Some(era))));
+        assert_eq!(hand.judge(&[0, 1, 2]), look([0], PLAIN.force(Some(epoch))));
     }
     let mut hand = Hand::new(3);
     hand.jump(0);
@@ -228,7 +230,7 @@ fn m6_a_node_whose_data_went_back_joins_again_as_one_that_has_lost_it() {
 }
 
 #[test]
-fn m7_the_others_are_sealed_once_for_each_era_and_not_before_they_could_tell() {
+fn m7_the_others_are_sealed_once_for_each_epoch_and_not_before_they_could_tell() {
     let mut hand = with_one_due(5);
     hand.says(0, joining(5));
     (1..3).for_each(|index| hand.says(index, ready(1)));
@@ -241,7 +243,8 @@ fn m7_the_others_are_sealed_once_for_each_era_and_not_before_they_could_tell() {
     assert_eq!(hand.poll(), look(1..5, PLAIN.seal()));
     (1..5)
         .for_each(|index| hand.says(index, high_of(if index == 1 { 350 } else { 300 }).sealed(1)));
-    let admit = |era, known| VisitStep::Admit { node: node(0), era, floor: Floor::new(known, 0) };
+    let admit =
+        |epoch, known| VisitStep::Admit { node: node(0), epoch, floor: Floor::new(known, 0) };
     assert_eq!(hand.poll(), admit(5, 350));
     // That is not answered, and the node goes on waiting: what was said holds, and what is said beyond it too.
     assert_eq!(hand.poll(), look([0], PLAIN));

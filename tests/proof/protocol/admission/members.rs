@@ -62,8 +62,8 @@ impl Claimed {
             (None, true) => Claim::Held,
             (None, false) => Claim::Meant,
         };
-        let era = 1 + u64::from(self.made.is_some());
-        Some(Marker::new(self.made.is_some(), TTL, 0).in_era(era).claimed(claim))
+        let epoch = 1 + u64::from(self.made.is_some());
+        Some(Marker::new(self.made.is_some(), TTL, 0).in_epoch(epoch).claimed(claim))
     }
 
     /// As `admit.lua` does it.

@@ -39,16 +39,16 @@ struct Hand {
     now: Duration,
 }
 
-fn ready(era: u64) -> Marker {
-    Marker::new(true, TTL, 100).in_era(era)
+fn ready(epoch: u64) -> Marker {
+    Marker::new(true, TTL, 100).in_epoch(epoch)
 }
 
 fn high_of(high: u64) -> Marker {
-    Marker::new(true, TTL, high).in_era(1)
+    Marker::new(true, TTL, high).in_epoch(1)
 }
 
-fn joining(era: u64) -> Marker {
-    Marker::new(false, TTL, 0).in_era(era)
+fn joining(epoch: u64) -> Marker {
+    Marker::new(false, TTL, 0).in_epoch(epoch)
 }
 
 fn look(nodes: impl IntoIterator<Item = usize>, join: Join) -> VisitStep {
@@ -73,7 +73,7 @@ impl Hand {
         }
     }
 
-    /// The same, and all are ready in era 1.
+    /// The same, and all are ready in epoch 1.
     fn ready(nodes: usize) -> Self {
         let mut hand = Self::new(nodes);
         assert_eq!(hand.begin(), look(0..nodes, PLAIN));
@@ -147,7 +147,7 @@ fn joins_of(step: &VisitStep) -> Vec<(usize, Join)> {
     joins.iter().map(|(node, join)| (node.index(), *join)).collect()
 }
 
-/// Node 0 is joining in era 5 since now, the others are ready.
+/// Node 0 is joining in epoch 5 since now, the others are ready.
 fn with_one_joining(nodes: usize) -> Hand {
     let mut hand = Hand::new(nodes);
     assert_eq!(hand.begin(), look(0..nodes, PLAIN));

@@ -73,7 +73,7 @@ fn whatever_happens_to_nodes_and_clients_tokens_rise_leases_exclude_and_all_vote
 
 #[test]
 fn an_admission_with_a_flaw_is_found_out() {
-    let flaws = [Flaw::AdmittedInAnyEra, Flaw::LapsedCounts, Flaw::NoQuarantine, Flaw::Untold];
+    let flaws = [Flaw::AdmittedInAnyEpoch, Flaw::LapsedCounts, Flaw::NoQuarantine, Flaw::Untold];
     for flaw in flaws {
         let found = (0..50_000).find_map(|seed| run(seed, flaw).wrong);
         println!("{flaw:?}: {found:?}");

@@ -26,11 +26,11 @@ enum Flaw {
     Added,
     /// Clients count by their wall clocks.
     WallClock,
-    /// What was waited in one era counts in the next.
-    SurvivesTheEra,
-    /// A node takes what it is told of another era.
-    OfAnyEra,
-    /// Nobody notices that a node is joining in an older era than it was seen in.
+    /// What was waited in one epoch counts in the next.
+    SurvivesTheEpoch,
+    /// A node takes what it is told of another epoch.
+    OfAnyEpoch,
+    /// Nobody notices that a node is joining in an older epoch than it was seen in.
     OlderIsBelieved,
 }
 
@@ -40,7 +40,7 @@ struct Data {
     /// Whether it has a marker.
     marked: bool,
     ready: bool,
-    era: u64,
+    epoch: u64,
     waited: u64,
 }
 
@@ -50,21 +50,21 @@ struct Server {
     ahead: u64,
     data: Data,
     saved: Option<Data>,
-    /// When it lost leases last, and in which era it was just after that, if that was because its data went back.
+    /// When it lost leases last, and in which epoch it was just after that, if that was because its data went back.
     forgot: u64,
     back_in: Option<u64>,
     joined: u64,
     /// What each client has told last.
     told: BTreeMap<usize, u64>,
-    /// How often its data went back: clients that do not notice that are told eras that rise.
+    /// How often its data went back: clients that do not notice that are told epochs that rise.
     goings_back: u64,
 }
 
 impl Server {
-    fn begin_era(&mut self, ready: bool, after: u64, now: u64, rng: &mut StdRng) {
+    fn begin_epoch(&mut self, ready: bool, after: u64, now: u64, rng: &mut StdRng) {
         let clock = now + self.ahead;
-        let era = clock.max(self.data.era + 1).max(after + 1) + rng.random_range(0..1_000);
-        self.data = Data { marked: true, ready, era, waited: 0 };
+        let epoch = clock.max(self.data.epoch + 1).max(after + 1) + rng.random_range(0..1_000);
+        self.data = Data { marked: true, ready, epoch, waited: 0 };
     }
 
     fn join(
@@ -75,19 +75,19 @@ impl Server {
         flaw: Flaw,
         rng: &mut StdRng,
     ) -> Marker {
-        let forced = join.force == Some(self.data.era) && (self.data.ready || join.lost);
+        let forced = join.force == Some(self.data.epoch) && (self.data.ready || join.lost);
         if !self.data.marked || forced {
             let waited = self.data.waited;
-            self.begin_era(false, join.after, now, rng);
+            self.begin_epoch(false, join.after, now, rng);
             self.joined = now;
             self.told.clear();
-            if flaw == Flaw::SurvivesTheEra {
+            if flaw == Flaw::SurvivesTheEpoch {
                 self.data.waited = waited;
             }
         }
-        if let Some((era, waited)) = join.waited
+        if let Some((epoch, waited)) = join.waited
             && !self.data.ready
-            && (era == self.data.era || flaw == Flaw::OfAnyEra)
+            && (epoch == self.data.epoch || flaw == Flaw::OfAnyEpoch)
         {
             let waited = u64::try_from(waited.as_millis()).unwrap();
             if flaw == Flaw::Added {
@@ -97,7 +97,7 @@ impl Server {
                 self.data.waited = self.data.waited.max(waited);
             }
         }
-        let marker = Marker::new(self.data.ready, TTL, 0).in_era(self.data.era);
+        let marker = Marker::new(self.data.ready, TTL, 0).in_epoch(self.data.epoch);
         let waited = if self.data.ready { 0 } else { self.data.waited };
         marker.waited(Duration::from_millis(waited))
     }
@@ -120,7 +120,7 @@ struct Client {
     paused: bool,
     /// When what was sent to each node last arrives there: nothing that is sent later does so earlier.
     arrives: [u64; NODES],
-    /// The newest era that it has seen of each node, and of which life.
+    /// The newest epoch that it has seen of each node, and of which life.
     seen: [(u64, u64); NODES],
 }
 
@@ -169,7 +169,7 @@ struct World {
 
 impl World {
     fn new(seed: u64, flaw: Flaw) -> Self {
-        let data = Data { marked: false, ready: false, era: 0, waited: 0 };
+        let data = Data { marked: false, ready: false, epoch: 0, waited: 0 };
         let server = || Server {
             life: 0,
             ahead: 1_000_000,
@@ -229,7 +229,7 @@ impl World {
             }
             1 => {
                 (server.data.marked, server.forgot, server.back_in) = (false, now, None);
-                server.data.era = 0;
+                server.data.epoch = 0;
             }
             2 => server.ahead = self.rng.random_range(0..2_000_000),
             3 if goes_back && server.data.marked && !server.data.ready => {
@@ -238,7 +238,7 @@ impl World {
             4 | 5 if goes_back && server.data.ready => {
                 if let Some(saved) = server.saved {
                     (server.data, server.forgot) = (saved, now);
-                    server.back_in = Some(saved.era);
+                    server.back_in = Some(saved.epoch);
                     server.goings_back += 1;
                 }
             }
@@ -273,7 +273,7 @@ impl World {
         self.rng.random_range(1..if slow { 3_000 } else { 20 })
     }
 
-    /// Whether its data went back is in no era that a client is told where nobody notices that.
+    /// Whether its data went back is in no epoch that a client is told where nobody notices that.
     fn unseen(&self, node: usize) -> u64 {
         let unseen = self.flaw == Flaw::OlderIsBelieved;
         if unseen { self.servers[node].goings_back << 40 } else { 0 }
@@ -285,8 +285,9 @@ impl World {
         let server = &mut self.servers[node];
         let of = match letter.of {
             Asked::Look(join) => {
-                let waited = join.waited.map(|(era, waited)| (era.wrapping_sub(unseen), waited));
-                let force = join.force.map(|era| era.wrapping_sub(unseen));
+                let waited =
+                    join.waited.map(|(epoch, waited)| (epoch.wrapping_sub(unseen), waited));
+                let force = join.force.map(|epoch| epoch.wrapping_sub(unseen));
                 let mut join = join.force(force).waited(waited);
                 join.after = join.after.saturating_sub(unseen);
                 let marker = server.join(letter.client, join, now, flaw, &mut self.rng);
@@ -296,11 +297,12 @@ impl World {
                     let wrong = format!("{counted} ms of {passed} are counted");
                     self.wrong.get_or_insert(wrong);
                 }
-                Told::Marker(server.life, marker.in_era(marker.era + unseen))
+                Told::Marker(server.life, marker.in_epoch(marker.epoch + unseen))
             }
-            Asked::Admit(era) => {
-                let era = era.wrapping_sub(unseen);
-                let admitted = server.data.marked && !server.data.ready && server.data.era == era;
+            Asked::Admit(epoch) => {
+                let epoch = epoch.wrapping_sub(unseen);
+                let admitted =
+                    server.data.marked && !server.data.ready && server.data.epoch == epoch;
                 if admitted {
                     self.admit(letter.client, node);
                 }
@@ -317,14 +319,14 @@ impl World {
         let passed = now - server.forgot;
         let client = self.clients.iter().find(|other| other.id == client);
         let knew = client.is_some_and(|client| {
-            let (life, era) = client.seen[node];
-            life == server.life && era.saturating_sub(unseen) > server.data.era
+            let (life, epoch) = client.seen[node];
+            life == server.life && epoch.saturating_sub(unseen) > server.data.epoch
                 || self.flaw == Flaw::OlderIsBelieved
                     && life == server.life
-                    && era > server.data.era
+                    && epoch > server.data.epoch
         });
         // Nobody can tell who has not seen more of the node than it is again.
-        let excused = server.back_in == Some(server.data.era) && !knew;
+        let excused = server.back_in == Some(server.data.epoch) && !knew;
         if passed < LONGEST && !excused {
             let wrong = format!("node {node} is let in {passed} ms after it forgot");
             self.wrong.get_or_insert(wrong);
@@ -332,7 +334,7 @@ impl World {
         self.admissions += 1;
         let old = self.clients.iter().any(|client| now - client.born > LONGEST);
         self.by_many += usize::from(!old);
-        server.begin_era(true, 0, now, &mut self.rng);
+        server.begin_epoch(true, 0, now, &mut self.rng);
         server.back_in = None;
     }
 
@@ -351,7 +353,7 @@ impl World {
             Told::Marker(of, _) if of != life => {}
             Told::Marker(_, marker) => {
                 let seen = &mut client.seen[index];
-                let newest = if seen.0 == life { seen.1.max(marker.era) } else { marker.era };
+                let newest = if seen.0 == life { seen.1.max(marker.epoch) } else { marker.epoch };
                 *seen = (life, newest);
                 let at = client.now(now, flaw);
                 client.visit.handle_marker(&mut client.admission, node(index), marker, at);
@@ -384,7 +386,7 @@ impl World {
             VisitStep::Look(joins) => {
                 joins.into_iter().map(|(node, join)| (node.index(), Asked::Look(join))).collect()
             }
-            VisitStep::Admit { node, era, .. } => vec![(node.index(), Asked::Admit(era))],
+            VisitStep::Admit { node, epoch, .. } => vec![(node.index(), Asked::Admit(epoch))],
             VisitStep::Done(pause) => {
                 client.until = now + u64::try_from(pause.as_millis()).unwrap();
                 Vec::new()
@@ -438,8 +440,13 @@ fn m9_no_node_is_let_in_early_by_clients_who_wait_together_and_short_lives_get_i
 
 #[test]
 fn m9_waits_with_a_flaw_are_found_out() {
-    let flaws =
-        [Flaw::Added, Flaw::WallClock, Flaw::SurvivesTheEra, Flaw::OfAnyEra, Flaw::OlderIsBelieved];
+    let flaws = [
+        Flaw::Added,
+        Flaw::WallClock,
+        Flaw::SurvivesTheEpoch,
+        Flaw::OfAnyEpoch,
+        Flaw::OlderIsBelieved,
+    ];
     for flaw in flaws {
         let found = (0..20_000)
             .find_map(|seed| run(seed, flaw).wrong.map(|wrong| format!("seed {seed}: {wrong}")));

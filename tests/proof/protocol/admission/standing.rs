@@ -242,7 +242,7 @@ fn m2_a_jump_that_was_seen_since_is_not_dealt_with_by_the_answer_to_the_one_befo
     hand.admission.handle_clock_jumped(node(0), Some(4));
     hand.says(0, joining(2).kept(true));
     assert_eq!(hand.may_vote(0), Err(VoteBlock::ClockInQuestion));
-    assert_eq!(hand.judge(&[0, 1, 2]), look([0], PLAIN.force(Some(4))), "in the era of that one");
+    assert_eq!(hand.judge(&[0, 1, 2]), look([0], PLAIN.force(Some(4))), "in the epoch of that one");
 }
 
 /// Neither what it is asked whose clock it was, nor what it says of its counters.
@@ -263,7 +263,7 @@ fn m2_nothing_is_believed_of_a_node_whose_clock_is_in_question() {
     assert_eq!(hand.poll(), VisitStep::Done(AGAIN), "only one of the others can tell");
     assert_eq!(hand.may_vote(0), Err(VoteBlock::HeldBack(AdmissionBlock::TooFewOthers)));
     // Longer leases are known of now: it waits for the end of those, whatever held it back.
-    let longer = Marker::new(true, TTL * 2, 100).in_era(1);
+    let longer = Marker::new(true, TTL * 2, 100).in_epoch(1);
     assert!(hand.admission.handle_marker(node(2), longer, hand.now()));
     let remaining = Duration::from_secs(11);
     assert_eq!(hand.may_vote(0), Err(VoteBlock::Quarantined { remaining }));

@@ -61,7 +61,7 @@ fn m9_of_two_times_the_longer_counts_and_they_are_never_added() {
 }
 
 #[test]
-fn m9_a_new_era_begins_with_what_is_told_of_it() {
+fn m9_a_new_epoch_begins_with_what_is_told_of_it() {
     for (told, waited) in [(Duration::ZERO, 0), (2 * SECOND, 2)] {
         let mut hand = with_one_joining(3);
         hand.now += 9 * SECOND;
@@ -90,7 +90,7 @@ fn m9_a_standing_that_was_taken_away_takes_the_time_with_it() {
 /// The node has been ready since, and granted leases that it has forgotten: what it waited before counts for nothing,
 /// however long it was, nor does its word that it has kept its data.
 #[test]
-fn m9_a_node_that_is_joining_in_an_older_era_than_was_seen_joins_again() {
+fn m9_a_node_that_is_joining_in_an_older_epoch_than_was_seen_joins_again() {
     for seen in [ready(6), joining(6)] {
         for back in [joining(5), joining(5).waited(QUARANTINE), joining(5).kept(true)] {
             let mut hand = Hand::new(3);
@@ -121,7 +121,7 @@ fn m9_a_node_that_is_joining_in_an_older_era_than_was_seen_joins_again() {
 
 /// Otherwise whatever the node says after that would be older, and it would join again and again.
 #[test]
-fn m9_an_era_that_others_have_written_into_a_marker_makes_no_other_look_older() {
+fn m9_an_epoch_that_others_have_written_into_a_marker_makes_no_other_look_older() {
     let mut hand = with_one_joining(3);
     assert!(hand.admission.handle_marker(node(0), joining(1 << 53), hand.now()));
     assert!(hand.admission.handle_marker(node(0), joining(7), hand.now()));

@@ -54,7 +54,7 @@ struct Line {
     /// What is known of the server's clock.
     clock: NodeClock,
     /// The connection of the server that it is made to, and its process.
-    era: Option<u64>,
+    epoch: Option<u64>,
     process: Option<Arc<str>>,
 }
 
@@ -68,7 +68,7 @@ struct Sent {
 /// One request under way.
 struct Journey<T> {
     /// The server's life in which it was sent.
-    era: u64,
+    epoch: u64,
     arrival: Timestamp,
     lost: bool,
     answer: oneshot::Sender<Result<Answer<T>, NodeError>>,
@@ -91,11 +91,11 @@ impl SimNode {
     ) -> impl Future<Output = Result<T, NodeError>> + Send + 'static {
         let this = self.clone();
         async move {
-            let Some(era) = this.server.era() else {
-                this.line().era = None;
+            let Some(epoch) = this.server.epoch() else {
+                this.line().epoch = None;
                 return Err(not_connected());
             };
-            this.connect(era);
+            this.connect(epoch);
             let (delay, lost) = this.server.draw();
             let runtime = &this.server.runtime;
             let sent = this.steady();
@@ -116,7 +116,7 @@ impl SimNode {
             let lost = lost || this.link.loses_requests();
             this.server.watch.reached.hit_if(this.link.loses_requests(), S21);
             let (answer, answered) = oneshot::channel();
-            let journey = Journey { era, arrival, lost, answer };
+            let journey = Journey { epoch, arrival, lost, answer };
             runtime.spawn(Box::pin(this.clone().carry(request, journey)));
             let (said, node_us) = answered.await.unwrap_or_else(|_| Err(connection_lost()))?;
             if is_vote {
@@ -135,15 +135,15 @@ impl SimNode {
     async fn carry<T: Send + 'static>(
         self,
         request: impl FnOnce(&SimServer, Way) -> NodeFuture<T> + Clone + Send + 'static,
-        Journey { era, arrival, lost, answer }: Journey<T>,
+        Journey { epoch, arrival, lost, answer }: Journey<T>,
     ) {
         let runtime = self.server.runtime.clone();
         let is_late = self.link.is_late() || self.link.arrives().is_some();
         if self.link.is_twice() && runtime.chance(0.3) {
-            self.send_again(request.clone(), era, arrival);
+            self.send_again(request.clone(), epoch, arrival);
         }
         runtime.timer(arrival).await;
-        let result = if lost || self.server.era() != Some(era) {
+        let result = if lost || self.server.epoch() != Some(epoch) {
             None
         } else {
             let unheard = answer.is_closed();
@@ -170,7 +170,7 @@ impl SimNode {
             line.reply
         };
         runtime.timer(back).await;
-        match result.filter(|_| !lost && self.server.era() == Some(era)) {
+        match result.filter(|_| !lost && self.server.epoch() == Some(epoch)) {
             Some(said) => drop(answer.send(Ok(said))),
             // Half of what is lost is noticed at once, and the other half by the node timeout.
             None if runtime.chance(0.5) => drop(answer.send(Err(connection_lost()))),
@@ -182,7 +182,7 @@ impl SimNode {
     fn send_again<T: Send + 'static>(
         &self,
         request: impl FnOnce(&SimServer, Way) -> NodeFuture<T> + Send + 'static,
-        era: u64,
+        epoch: u64,
         arrival: Timestamp,
     ) {
         let (server, runtime) = (self.server.clone(), self.server.runtime.clone());
@@ -190,7 +190,7 @@ impl SimNode {
         let arrival = arrival.saturating_add(later);
         self.server.runtime.spawn(Box::pin(async move {
             runtime.timer(arrival).await;
-            if server.era() != Some(era) {
+            if server.epoch() != Some(epoch) {
                 return;
             }
             let executes = server.clone();
@@ -204,14 +204,14 @@ impl SimNode {
     }
 
     /// Makes a new connection where the old one is gone.
-    fn connect(&self, era: u64) {
+    fn connect(&self, epoch: u64) {
         let before = {
             let mut line = self.line();
-            if line.era == Some(era) {
+            if line.epoch == Some(epoch) {
                 return;
             }
             line.process = Some(Arc::from(format!("process {}", self.server.process())));
-            line.era.replace(era)
+            line.epoch.replace(epoch)
         };
         if let Some(context) = self.link.context().filter(|_| before.is_some()) {
             context.connected();
@@ -332,8 +332,8 @@ impl Node for SimNode {
         Box::pin(self.send(true, move |server, _| server.look(join)))
     }
 
-    fn admit(&self, era: u64, floor: Floor) -> NodeFuture<bool> {
-        Box::pin(self.send(true, move |server, _| server.memory.admit(era, floor)))
+    fn admit(&self, epoch: u64, floor: Floor) -> NodeFuture<bool> {
+        Box::pin(self.send(true, move |server, _| server.memory.admit(epoch, floor)))
     }
 
     fn holder(&self, resource: Resource, fenced: bool) -> NodeFuture<Sighting> {
@@ -341,7 +341,7 @@ impl Node for SimNode {
     }
 
     fn reachable(&self) -> Result<(), NodeError> {
-        self.server.era().map(drop).ok_or_else(not_connected)
+        self.server.epoch().map(drop).ok_or_else(not_connected)
     }
 
     fn clock(&self) -> Option<NodeClock> {

@@ -55,7 +55,7 @@ type Arrival = Box<dyn FnOnce() + Send>;
 struct Server {
     up: bool,
     /// Counts what breaks connections: whatever was under way to or from a server that was killed is lost.
-    era: u64,
+    epoch: u64,
     /// What tells its process from others.
     process: u64,
     /// It has forgotten something before.
@@ -87,7 +87,7 @@ impl SimServer {
         };
         let server = Server {
             up: true,
-            era: 0,
+            epoch: 0,
             process: 0,
             forgot: false,
             paused: false,
@@ -126,7 +126,7 @@ impl SimServer {
         let arrived = {
             let mut server = self.state();
             (server.up, server.paused) = (false, false);
-            server.era += 1;
+            server.epoch += 1;
             std::mem::take(&mut server.arrived)
         };
         drop(arrived);
@@ -150,8 +150,8 @@ impl SimServer {
         // What a client does that finds the marker of another process there.
         let marker = |join: Join| self.memory.join(join).now_or_never().unwrap().unwrap();
         let look = Join::look(Duration::ZERO);
-        let era = marker(look).era;
-        marker(look.force(Some(era)).lost());
+        let epoch = marker(look).epoch;
+        marker(look.force(Some(epoch)).lost());
         let mut server = self.state();
         (server.up, server.forgot) = (true, true);
         server.process += 1;
@@ -252,9 +252,9 @@ impl SimServer {
     }
 
     /// What tells one connection from the next; none while there is nobody to connect to.
-    pub(super) fn era(&self) -> Option<u64> {
+    pub(super) fn epoch(&self) -> Option<u64> {
         let server = self.state();
-        server.up.then_some(server.era)
+        server.up.then_some(server.epoch)
     }
 
     pub(super) fn bug(&self) -> Bug {

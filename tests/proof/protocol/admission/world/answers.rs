@@ -31,8 +31,8 @@ impl World {
             }
             Asked::Look(step, join) => Told::Marker(step, server.join(join, now, flaw)),
             Asked::Beside(step, join) => Told::Beside(step, server.join(join, now, flaw)),
-            Asked::Admit(step, era, floor) => {
-                let (admitted, wrong) = server.admit(era, floor, now, flaw);
+            Asked::Admit(step, epoch, floor) => {
+                let (admitted, wrong) = server.admit(epoch, floor, now, flaw);
                 self.admissions += usize::from(admitted);
                 if self.wrong.is_none() && flaw != Flaw::NoQuarantine {
                     self.wrong = wrong;

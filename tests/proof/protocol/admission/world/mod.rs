@@ -35,8 +35,8 @@ const WALL: u64 = 1_000_000_000_000;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Flaw {
     None,
-    /// A node is let in, whatever its era is by then.
-    AdmittedInAnyEra,
+    /// A node is let in, whatever its epoch is by then.
+    AdmittedInAnyEpoch,
     /// A vote counts though its node's standing has been taken away since it was asked for.
     LapsedCounts,
     /// Nobody waits.

@@ -36,8 +36,8 @@ impl World {
                 }
                 client.look_beside(&sights, now);
             }
-            VisitStep::Admit { node, era, floor } => {
-                let asked = Asked::Admit(client.asked, era, floor);
+            VisitStep::Admit { node, epoch, floor } => {
+                let asked = Asked::Admit(client.asked, epoch, floor);
                 client.send(node.index(), asked, now);
             }
             VisitStep::Done(pause) => {

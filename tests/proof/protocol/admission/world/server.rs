@@ -54,9 +54,9 @@ impl Server {
 
     pub(super) fn join(&mut self, mut join: Join, now: u64, flaw: Flaw) -> Marker {
         join.orphaned &= flaw != Flaw::Untold;
-        let era = self.store.marker().era;
+        let epoch = self.store.marker().epoch;
         let marker = self.store.join(join, self.time(now));
-        if marker.era != era || self.joined_at.is_none() {
+        if marker.epoch != epoch || self.joined_at.is_none() {
             self.joined_at = Some(now);
         }
         marker
@@ -65,14 +65,14 @@ impl Server {
     /// Whether it was joining, and what is wrong with that it was let in now.
     pub(super) fn admit(
         &mut self,
-        era: u64,
+        epoch: u64,
         floor: Floor,
         now: u64,
         flaw: Flaw,
     ) -> (bool, Option<String>) {
-        let own = self.store.marker().era;
-        let era = if flaw == Flaw::AdmittedInAnyEra { own } else { era };
-        let is_let_in = self.store.admit(era, floor, self.wall_us(now));
+        let own = self.store.marker().epoch;
+        let epoch = if flaw == Flaw::AdmittedInAnyEpoch { own } else { epoch };
+        let is_let_in = self.store.admit(epoch, floor, self.wall_us(now));
         let waited = now - self.joined_at.unwrap_or(now);
         let is_early = is_let_in && waited < QUARANTINE;
         self.lost &= !is_let_in;
