@@ -41,14 +41,14 @@ impl fmt::Display for NodeId {
 /// node has told how high its counters are, so that another node can be admitted: a vote that began before and
 /// arrives later would raise a counter behind the back of that admission (`admission` says why that matters).
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct Mark {
+pub struct EpochMark {
     /// The epoch of the node's marker.
     pub epoch: u64,
     /// How often it has been sealed in this epoch.
     pub seal: u64,
 }
 
-impl Mark {
+impl EpochMark {
     /// This epoch, sealed so often.
     pub const fn new(epoch: u64, seal: u64) -> Self {
         Self { epoch, seal }
@@ -84,7 +84,7 @@ pub enum Command {
         /// Of any slot, the number of that which is looked at first: they are in the order that begins with it.
         first: u8,
         /// What the round knew of the node when it began. With a hint, a node that is not in it any more refuses.
-        mark: Mark,
+        mark: EpochMark,
         /// What a node that counts keeps beside the counter, for people to read.
         note: Option<Note>,
         /// What is said of a place in the line. Without it the client knows of no line, stands in none, and overtakes
@@ -100,7 +100,7 @@ pub enum Command {
         /// The token that a quorum is to agree on.
         token: FencingToken,
         /// As in the acquire that it follows, whatever has been learnt of the node since.
-        mark: Mark,
+        mark: EpochMark,
     },
     /// Let the keys of `target` live for `ttl` from now at least, where their value is `owner`. None is ever made anew, and none
     /// ends sooner by it: it may be executed behind a later one. It is granted only where all of them are the owner's.

@@ -100,7 +100,7 @@ pub use client::{
     Late, Met, Moment, Passed, Pause, QueueId, ReleaseId, Released, RenewalId, RoundAsked,
     RoundStart, Said, Sending, Told, Transmit,
 };
-pub use command::{Cause, Command, Denial, Failure, Granted, Mark, NodeId, Reply};
+pub use command::{Cause, Command, Denial, Failure, Granted, EpochMark, NodeId, Reply};
 pub use concurrency::{Concurrency, Load, Turn};
 pub use election::{Leader, Look, Observation};
 pub use fencing::{FencingToken, InvalidToken, TokenRange};

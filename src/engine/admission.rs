@@ -11,7 +11,7 @@ use std::{
 use super::{Engine, NodeSlot};
 use crate::{
     node::{NodeError, NodeState, Refusal},
-    protocol::{Admission, Ballot, FencingToken, Mark, NodeId, Timestamp, VoteBlock},
+    protocol::{Admission, Ballot, FencingToken, EpochMark, NodeId, Timestamp, VoteBlock},
 };
 
 impl Engine {
@@ -93,7 +93,7 @@ impl Engine {
     }
 
     /// What is known of each node, for an acquire round that begins now.
-    pub(super) fn marks(&self) -> Box<[Mark]> {
+    pub(super) fn marks(&self) -> Box<[EpochMark]> {
         if self.config.classic { Box::default() } else { self.admission().marks() }
     }
 

@@ -6,7 +6,7 @@ use super::*;
 use crate::{
     node::{MemoryNode, Node},
     protocol::{
-        ClientId, Command, Granted, Join, LineHint, Mark, Owner, Reply, ResourceSet, Slots, Stand,
+        ClientId, Command, Granted, Join, LineHint, EpochMark, Owner, Reply, ResourceSet, Slots, Stand,
         Target, Ticket,
     },
     runtime::ByHand,
@@ -71,7 +71,7 @@ fn listening() -> (Arc<Fleet>, Freed, MemoryNode) {
 }
 
 fn acquire(node: &MemoryNode, resource: &Resource, owner: Owner) {
-    let (resource, mark) = (resource.clone(), Mark::default());
+    let (resource, mark) = (resource.clone(), EpochMark::default());
     let ttl = Duration::from_secs(60);
     let acquire = Command::Acquire {
         target: resource.into(),

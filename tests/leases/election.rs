@@ -22,7 +22,7 @@ use quorlock::{
     Observed, ProclaimError, Redlock,
     node::{MemoryNode, Node, NodeSpec},
     protocol::{
-        Command, Drift, LeaderText, Mark, Note, Owner, Record, Reply, Resource, Sighting, Target,
+        Command, Drift, LeaderText, EpochMark, Note, Owner, Record, Reply, Resource, Sighting, Target,
     },
     runtime::Runtime,
 };
@@ -474,7 +474,7 @@ fn what_comes_late_gives_way_to_what_was_said_since() {
         hint: Some(5),
         count: 1,
         first: 0,
-        mark: Mark::new(1, 0),
+        mark: EpochMark::new(1, 0),
         note: None,
         stand: None,
     };

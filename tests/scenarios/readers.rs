@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::executor::block_on;
 use quorlock::{
     node::{MemoryNode, Node as _},
-    protocol::{Command, FencingToken, Mark, Owner, Reply, Resource, Target, Timestamp},
+    protocol::{Command, FencingToken, EpochMark, Owner, Reply, Resource, Target, Timestamp},
 };
 use quorlock_harness::redis::{Value, from_redis_value};
 
@@ -135,7 +135,7 @@ fn acquire(reads: bool, owner: Owner, ttl: Duration, hint: u64) -> Command {
         hint: Some(hint),
         count: 1,
         first: 0,
-        mark: Mark::new(1, 0),
+        mark: EpochMark::new(1, 0),
         note: None,
         stand: None,
     }
@@ -143,7 +143,7 @@ fn acquire(reads: bool, owner: Owner, ttl: Duration, hint: u64) -> Command {
 
 fn confirm(reads: bool, owner: Owner, token: u64) -> Command {
     let token = FencingToken::new(token);
-    Command::Confirm { target: target(reads), owner, token, mark: Mark::new(1, 0) }
+    Command::Confirm { target: target(reads), owner, token, mark: EpochMark::new(1, 0) }
 }
 
 fn extend(reads: bool, owner: Owner) -> Command {

@@ -186,7 +186,7 @@ fn data_that_is_older_than_what_was_seen_of_the_same_epoch_does_not_vote() {
         assert!(fleet.handle_marker(node(0), seen, at(2)), "it is the old data that is refused");
     }
     assert!(fleet.handle_marker(node(0), Marker { high_water: 1, ..seen }.in_epoch(5), at(3)));
-    assert_eq!(fleet.marks()[0], Mark::new(5, 2));
+    assert_eq!(fleet.marks()[0], EpochMark::new(5, 2));
     assert!(!fleet.handle_marker(node(0), seen, at(4)), "an earlier epoch");
     fleet.handle_replaced(node(0));
     assert!(fleet.handle_marker(node(0), seen, at(5)), "of another process that says nothing");

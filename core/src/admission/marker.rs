@@ -5,7 +5,7 @@
 
 use core::time::Duration;
 
-use crate::command::Mark;
+use crate::command::EpochMark;
 
 /// How far the claim of the asker's own list on a node has come. A node that another list claims answers no look.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -98,8 +98,8 @@ impl Marker {
     }
 
     /// The epoch and the seal, for rounds that begin now.
-    pub const fn mark(&self) -> Mark {
-        Mark::new(self.epoch, self.seal)
+    pub const fn mark(&self) -> EpochMark {
+        EpochMark::new(self.epoch, self.seal)
     }
 
     /// The same with this floor; `high_water` is not below it.

@@ -89,7 +89,7 @@ pub use self::{
 };
 use self::{blame::Clocks, standing::NodeRecord};
 use crate::{
-    command::{Mark, NodeId},
+    command::{EpochMark, NodeId},
     round::Quorum,
     time::Timestamp,
 };
@@ -196,7 +196,7 @@ impl Admission {
     }
 
     /// What is known of each node, for a round that begins now.
-    pub fn marks(&self) -> Box<[Mark]> {
+    pub fn marks(&self) -> Box<[EpochMark]> {
         let mark = |record: &NodeRecord| record.marker.map(|m| m.mark()).unwrap_or_default();
         self.nodes.iter().map(mark).collect()
     }

@@ -8,7 +8,7 @@ use core::time::Duration;
 
 use super::{Admission, AdmissionBlock, Floor, Marker};
 use crate::{
-    command::{Mark, NodeId},
+    command::{EpochMark, NodeId},
     time::Timestamp,
 };
 
@@ -71,7 +71,7 @@ pub struct Ballot {
     pub(super) node: NodeId,
     lapses: u64,
     /// What its marker had said last.
-    mark: Option<Mark>,
+    mark: Option<EpochMark>,
 }
 
 /// All that is known of one node.
@@ -124,7 +124,7 @@ impl NodeRecord {
         self.lapse();
     }
 
-    fn mark(&self) -> Option<Mark> {
+    fn mark(&self) -> Option<EpochMark> {
         self.marker.map(|marker| marker.mark())
     }
 

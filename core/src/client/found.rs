@@ -6,7 +6,7 @@ use core::time::Duration;
 use super::Said;
 use crate::{
     acquisition::LostRound,
-    command::{Mark, NodeId},
+    command::{EpochMark, NodeId},
     lifecycle::RenewalPolicy,
     note::Note,
     owner::Owner,
@@ -47,7 +47,7 @@ pub struct RoundStart<E> {
     /// From where nodes count; nothing where they count nothing.
     pub hint: Option<u64>,
     /// What is known of each node.
-    pub marks: Box<[Mark]>,
+    pub marks: Box<[EpochMark]>,
     /// What is kept beside the key, for people to read.
     pub note: Option<Note>,
     /// Any byte: it says with which slot of a semaphore the nodes begin.

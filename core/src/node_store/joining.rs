@@ -92,7 +92,7 @@ impl NodeStore {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Command, FencingToken, Mark, Owner, Reply, Resource, Target};
+    use crate::{Command, FencingToken, EpochMark, Owner, Reply, Resource, Target};
 
     const SECOND: Duration = Duration::from_secs(1);
     const LOOK: Join = Join::look(SECOND);
@@ -127,7 +127,7 @@ mod tests {
     fn one_whose_clock_went_back_cuts_what_that_prolongs_once_it_is_admitted_and_counts_on() {
         let (resource, clock) = (Resource::new("r").unwrap(), 10_000 * SECOND);
         let acquire = |store: &mut NodeStore, owner: u8, hint, now| {
-            let (mark, ttl) = (Mark::new(store.epoch, store.seal), SECOND);
+            let (mark, ttl) = (EpochMark::new(store.epoch, store.seal), SECOND);
             let one = resource.clone();
             // Whoever has an even number reads.
             let target =

@@ -20,7 +20,7 @@ use core::time::Duration;
 pub use self::news::{NodeNews, NodeRefusal};
 use self::{news::Telling, stuck::Stuck};
 use super::{
-    command::{Command, Denial, Granted, Mark, Reply},
+    command::{Command, Denial, Granted, EpochMark, Reply},
     fencing::FencingToken,
     holder::{KeyHolder, Sighting},
     line::{ClientId, WaitList},
@@ -43,7 +43,7 @@ const HOLDER_SHOWN: usize = 64;
 /// It is `Clone`, `Eq` and `Hash`, so that a model checker can have it as a part of a state.
 ///
 /// ```
-/// use quorlock_core::{Command, Mark, NodeStore, Owner, Reply, Resource, Timestamp};
+/// use quorlock_core::{Command, EpochMark, NodeStore, Owner, Reply, Resource, Timestamp};
 ///
 /// let mut node = NodeStore::new();
 /// let (owner, ttl) = (Owner::from_random([1; 16]), std::time::Duration::from_secs(10));
@@ -54,7 +54,7 @@ const HOLDER_SHOWN: usize = 64;
 ///     hint: Some(7),
 ///     count: 1,
 ///     first: 0,
-///     mark: Mark::new(1, 0),
+///     mark: EpochMark::new(1, 0),
 ///     note: None,
 ///     stand: None,
 /// };
@@ -300,9 +300,9 @@ impl NodeStore {
     }
 
     /// Whether what a round knew of this node when it began still holds.
-    fn still_in(&self, mark: Mark) -> Result<(), NodeRefusal> {
+    fn still_in(&self, mark: EpochMark) -> Result<(), NodeRefusal> {
         self.admitted()?;
-        if mark == Mark::new(self.epoch, self.seal) {
+        if mark == EpochMark::new(self.epoch, self.seal) {
             Ok(())
         } else {
             Err(NodeRefusal::NotAdmitted)

@@ -59,7 +59,7 @@ fn release(keep: Option<Duration>) -> Command {
 fn a_set_is_confirmed_up_to_its_own_counter_and_not_below_what_was_granted_since() {
     let mut node = Node::new();
     let confirm = |node: &mut Node, token| {
-        let (target, token, mark) = (set_of(&NAMES), FencingToken::new(token), Mark::new(1, 0));
+        let (target, token, mark) = (set_of(&NAMES), FencingToken::new(token), EpochMark::new(1, 0));
         match node.execute(Command::Confirm { target, owner: OWNER, token, mark }) {
             Reply::Granted(granted) => granted.token.map(FencingToken::get),
             Reply::Denied(_) => None,
@@ -72,7 +72,7 @@ fn a_set_is_confirmed_up_to_its_own_counter_and_not_below_what_was_granted_since
         hint: Some(200),
         count: 1,
         first: 0,
-        mark: Mark::new(1, 0),
+        mark: EpochMark::new(1, 0),
         note: None,
         stand: None,
     };
@@ -108,15 +108,15 @@ fn what_a_round_asks_under_another_state_of_the_node_is_no_vote() {
         Command::Confirm { target, owner: OWNER, token, mark }
     };
     // Of another epoch, and sealed since.
-    let others = [Mark::new(2, 0), Mark::new(0, 0), Mark::new(1, 1)];
+    let others = [EpochMark::new(2, 0), EpochMark::new(0, 0), EpochMark::new(1, 1)];
     for other in others {
         assert_eq!(ask(acquire(other)).unwrap_err(), NodeRefusal::NotAdmitted);
     }
-    assert!(matches!(ask(acquire(Mark::new(1, 0))), Ok(Reply::Granted(_))));
+    assert!(matches!(ask(acquire(EpochMark::new(1, 0))), Ok(Reply::Granted(_))));
     for other in others {
         assert_eq!(ask(confirm(other)).unwrap_err(), NodeRefusal::NotAdmitted);
     }
-    assert!(matches!(ask(confirm(Mark::new(1, 0))), Ok(Reply::Granted(_))));
+    assert!(matches!(ask(confirm(EpochMark::new(1, 0))), Ok(Reply::Granted(_))));
 }
 
 #[test]
@@ -232,7 +232,7 @@ fn pick(node: &mut Node, slots: usize, number: u8, waits: bool) -> Reply {
         hint: Some(200),
         count: 1,
         first: 0,
-        mark: Mark::new(1, 0),
+        mark: EpochMark::new(1, 0),
         note: None,
         stand: Some(stand),
     })

@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use core::time::Duration;
 
 use crate::{
-    command::{Mark, NodeId},
+    command::{EpochMark, NodeId},
     line::Stand,
     note::Note,
     owner::Owner,
@@ -36,7 +36,7 @@ pub struct RoundSpec {
     /// Of any slot of a semaphore, the number of that which the nodes look at first.
     pub first: u8,
     /// What is known of each node before the round begins, in their order, where a fencing token is wanted.
-    pub marks: Box<[Mark]>,
+    pub marks: Box<[EpochMark]>,
     /// What the holder leaves beside its key, where it wants to be known.
     pub note: Option<Note>,
     /// What is said of the client's place in the line, the same to all nodes.
@@ -68,7 +68,7 @@ impl RoundSpec {
     }
 
     /// What it knows of a node.
-    pub(crate) fn mark(&self, node: NodeId) -> Mark {
+    pub(crate) fn mark(&self, node: NodeId) -> EpochMark {
         self.marks.get(node.index()).copied().unwrap_or_default()
     }
 }

@@ -15,7 +15,7 @@ use crate::{
         Fleet, MemoryNode, Node, NodeContext, NodeSettings,
         redis::{Address, RedisNode, TlsSettings},
     },
-    protocol::{LineHint, Mark, Members, NodeId},
+    protocol::{LineHint, EpochMark, Members, NodeId},
 };
 
 /// One client: its node of each kind, and what it knows of it.
@@ -24,7 +24,7 @@ pub(super) struct Client {
     /// Kept, since the nodes only look at them.
     _fleets: [Arc<Fleet>; 2],
     pub(super) told: [Arc<Lock<Vec<String>>>; 2],
-    pub(super) marks: [Mark; 2],
+    pub(super) marks: [EpochMark; 2],
     /// It was granted several resources since what it was told was looked at.
     pub(super) took_set: bool,
 }
@@ -74,6 +74,6 @@ impl Client {
             ));
             fleet
         });
-        Self { nodes, _fleets: fleets, told, marks: [Mark::default(); 2], took_set: false }
+        Self { nodes, _fleets: fleets, told, marks: [EpochMark::default(); 2], took_set: false }
     }
 }

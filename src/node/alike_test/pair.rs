@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     node::{MemoryNode, Node},
-    protocol::{Command, FencingToken, Floor, Join, Mark, Resource, Sighting, Target},
+    protocol::{Command, FencingToken, Floor, Join, EpochMark, Resource, Sighting, Target},
 };
 
 /// No lease is asked for longer.
@@ -38,7 +38,7 @@ pub(super) struct Round {
     pub(super) on: On,
     pub(super) token: u64,
     pub(super) client: usize,
-    pub(super) marks: [Mark; 2],
+    pub(super) marks: [EpochMark; 2],
 }
 
 /// Both nodes, and the clients of each.
@@ -171,7 +171,7 @@ impl Pair {
         let Step::Join { max_ttl, force, lost, orphaned, seal, after, waited, all } = step else {
             return Ok(());
         };
-        let of = |mark: Mark| {
+        let of = |mark: EpochMark| {
             let mut join = Join::look(Duration::from_millis(*max_ttl));
             join.force = force.then_some(mark.epoch);
             (join.lost, join.orphaned, join.seal) = (*lost, *orphaned, *seal);

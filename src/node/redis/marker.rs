@@ -9,7 +9,7 @@ use redis::Value;
 
 use crate::{
     node::NodeError,
-    protocol::{Claim, FencingToken, Mark, Marker},
+    protocol::{Claim, FencingToken, EpochMark, Marker},
 };
 
 /// A marker as a script has told it.
@@ -18,7 +18,7 @@ pub(super) struct CachedMarker {
     ready: bool,
     /// The process, its database, and whose replica it last was.
     identity: Arc<[u8]>,
-    mark: Mark,
+    mark: EpochMark,
     floor: u64,
     high_water: u64,
     max_ttl_ms: u64,
@@ -85,7 +85,7 @@ impl CachedMarker {
         Some(Self {
             ready,
             identity: Arc::from(identity.as_slice()),
-            mark: Mark::new(number(epoch)?, number(seal)?),
+            mark: EpochMark::new(number(epoch)?, number(seal)?),
             floor: number(floor)?,
             high_water: number(high_water)?,
             max_ttl_ms: number(max_ttl)?,
@@ -105,21 +105,21 @@ impl CachedMarker {
         &self.identity
     }
 
-    pub(super) const fn mark(&self) -> Mark {
+    pub(super) const fn mark(&self) -> EpochMark {
         self.mark
     }
 
     /// Whether this is what the node was before it was seen like that: epochs rise, and seals and the high-water mark
     /// rise within one. A database that is exchanged, and exchanged back, is in the epoch of before. So is one that is
     /// joining in an older epoch than it was seen in: it has been ready since, and its wait is of before that.
-    pub(super) fn is_older_than(&self, mark: Mark, high_water: u64) -> bool {
+    pub(super) fn is_older_than(&self, mark: EpochMark, high_water: u64) -> bool {
         let same = self.mark.epoch == mark.epoch;
         let fell = self.mark.seal < mark.seal || self.high_water() < high_water;
         self.mark.is_before(mark.epoch) || self.ready && same && fell
     }
 
     /// The head for a command of a round that knew this of the node.
-    pub(super) fn head_for(&self, mark: Mark) -> Option<&Head> {
+    pub(super) fn head_for(&self, mark: EpochMark) -> Option<&Head> {
         self.head.as_ref().filter(|_| self.mark == mark)
     }
 
@@ -198,12 +198,12 @@ mod tests {
     #[test]
     fn a_command_is_sent_only_under_the_state_that_its_round_knew() {
         let ready = known(true);
-        let head = ready.head_for(Mark::new(77, 1)).unwrap();
+        let head = ready.head_for(EpochMark::new(77, 1)).unwrap();
         assert_eq!((head.text(), head.etag()), (HEAD.as_bytes(), &b"77.1/abc/0/0"[..]));
         let sent = |ready, mark| known(ready).head_for(mark).is_some();
-        assert!(!sent(true, Mark::new(77, 0)), "sealed since");
-        assert!(!sent(true, Mark::new(76, 1)), "another epoch");
-        assert!(!sent(false, Mark::new(77, 1)), "joining");
+        assert!(!sent(true, EpochMark::new(77, 0)), "sealed since");
+        assert!(!sent(true, EpochMark::new(76, 1)), "another epoch");
+        assert!(!sent(false, EpochMark::new(77, 1)), "joining");
     }
 
     /// Of one that is joining there is none, in which anybody could have voted.
@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn a_hint_is_taken_as_it_is_between_the_two_numbers_of_the_head() {
         let ready = known(true);
-        let head = ready.head_for(Mark::new(77, 1)).unwrap();
+        let head = ready.head_for(EpochMark::new(77, 1)).unwrap();
         let allows = |hint, count| head.allows(hint, count);
         assert!(!allows(150, 1) && allows(151, 1) && allows(200, 1) && !allows(201, 1));
         assert!(!allows(153, 4) && allows(154, 4) && allows(200, 50) && !allows(200, 51));
@@ -241,13 +241,13 @@ mod tests {
     #[test]
     fn data_that_went_back_is_told_by_its_seal_or_its_high_water_mark() {
         let older = |mark, high_water| known(true).is_older_than(mark, high_water);
-        assert!(!older(Mark::new(77, 1), 200) && !older(Mark::new(77, 0), 150));
-        assert!(older(Mark::new(77, 1), 201) && older(Mark::new(77, 2), 200));
-        assert!(!older(Mark::new(76, 9), 900), "of an earlier epoch");
-        assert!(older(Mark::new(78, 0), 0), "it was in a later epoch already");
-        assert!(!known(false).is_older_than(Mark::new(77, 9), 900), "it does not vote anyway");
-        assert!(known(false).is_older_than(Mark::new(78, 0), 0), "it was admitted since");
-        let written = Mark::new(1 << 53, 0);
+        assert!(!older(EpochMark::new(77, 1), 200) && !older(EpochMark::new(77, 0), 150));
+        assert!(older(EpochMark::new(77, 1), 201) && older(EpochMark::new(77, 2), 200));
+        assert!(!older(EpochMark::new(76, 9), 900), "of an earlier epoch");
+        assert!(older(EpochMark::new(78, 0), 0), "it was in a later epoch already");
+        assert!(!known(false).is_older_than(EpochMark::new(77, 9), 900), "it does not vote anyway");
+        assert!(known(false).is_older_than(EpochMark::new(78, 0), 0), "it was admitted since");
+        let written = EpochMark::new(1 << 53, 0);
         assert!(!known(false).is_older_than(written, 0) && !known(true).is_older_than(written, 0));
     }
 

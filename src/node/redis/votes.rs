@@ -16,7 +16,7 @@ use super::{
 use crate::{
     node::{NodeCall, NodeError, NodeFuture},
     protocol::{
-        ClientId, Command, Denial, FencingToken, Granted, LineHint, Mark, Note, Owner, Reply,
+        ClientId, Command, Denial, FencingToken, Granted, LineHint, EpochMark, Note, Owner, Reply,
         Resource, Sighting, Stand, Target, Ticket, Timestamp,
     },
 };
@@ -118,7 +118,7 @@ async fn acquire(
     session: Arc<Session>,
     asked: Asked,
     (wanted, first): (Wanted, u8),
-    mark: Mark,
+    mark: EpochMark,
     stand: Option<Stand>,
 ) -> Result<Reply, NodeError> {
     let Asked { target, owner, ttl, note } = asked;
@@ -203,7 +203,7 @@ async fn confirm(
     target: Target,
     owner: Owner,
     token: FencingToken,
-    mark: Mark,
+    mark: EpochMark,
 ) -> Result<Reply, NodeError> {
     let known = session.ready()?;
     let head = known.head_for(mark).ok_or_else(|| known.refusal())?;
@@ -213,7 +213,7 @@ async fn confirm(
 }
 
 /// A node that refused what was asked of it in a state that has been looked at again since is well.
-fn refused_under(session: &Session, mark: Mark, error: NodeError) -> NodeError {
+fn refused_under(session: &Session, mark: EpochMark, error: NodeError) -> NodeError {
     match error {
         NodeError::NotAdmitted
             if session.known().is_some_and(|known| known.head_for(mark).is_none()) =>

@@ -68,7 +68,7 @@ const ACQUIRE_TIMEOUT: Duration = Duration::from_millis(300);
 enum Kind {
     Read,
     Write,
-    Mark,
+    EpochMark,
 }
 
 impl Kind {
@@ -76,14 +76,14 @@ impl Kind {
         match self {
             Self::Read => TRY_ACQUIRE_READ,
             Self::Write => TRY_ACQUIRE_WRITE,
-            Self::Mark => TRY_ACQUIRE_MARK,
+            Self::EpochMark => TRY_ACQUIRE_MARK,
         }
     }
 
     const fn release(self) -> &'static str {
         match self {
             Self::Read => RELEASE_READ,
-            Self::Write | Self::Mark => RELEASE_WRITE,
+            Self::Write | Self::EpochMark => RELEASE_WRITE,
         }
     }
 }
@@ -198,7 +198,7 @@ impl Madelson {
         }
         if waiting.mark.is_none() {
             let id = Self::id();
-            self.acquire(Kind::Mark, format!("{id}_WRITERWAITING"))?;
+            self.acquire(Kind::EpochMark, format!("{id}_WRITERWAITING"))?;
             waiting.mark = Some(id);
         }
         self.acquire(Kind::Write, waiting.mark.clone()?)

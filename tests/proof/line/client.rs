@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use quorlock_core::Backoff;
 use quorlock_core::{
-    Acquisition, ClientId, Denial, LineAnswer, LostRound, Mark, Next, NodeId, Owner, Patience,
+    Acquisition, ClientId, Denial, LineAnswer, LostRound, EpochMark, Next, NodeId, Owner, Patience,
     Quorum, Resource, Round, RoundLoss, RoundSpec, RttEstimator, Stand, Timestamp, Traffic,
     WaitPolicy, WaitSettings, Waiter,
 };
@@ -150,7 +150,7 @@ impl Client {
         let mut spec = RoundSpec::new(Resource::new("r").unwrap(), owner, ttl);
         spec.hint = Some(hint);
         spec.stand = stand;
-        spec.marks = vec![Mark::new(1, 0); self.links.len()].into();
+        spec.marks = vec![EpochMark::new(1, 0); self.links.len()].into();
         let quorum = Quorum::of(self.links.len());
         let round = Round::acquire(quorum, spec, stamp(now));
         let answers = vec![None; self.links.len()];

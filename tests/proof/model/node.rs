@@ -12,7 +12,7 @@ use std::{
 
 use super::pool::{Mixer, Part, Pool};
 use crate::protocol::{
-    Cause, Command, Denial, Failure, FencingToken, Floor, Granted, Join, Mark, Marker, NodeRefusal,
+    Cause, Command, Denial, Failure, FencingToken, Floor, Granted, Join, EpochMark, Marker, NodeRefusal,
     NodeStore, Owner, Reply, Resource, Timestamp,
 };
 
@@ -174,7 +174,7 @@ impl Node {
         self.marker.ready
     }
 
-    pub(crate) fn mark(&self) -> Mark {
+    pub(crate) fn mark(&self) -> EpochMark {
         self.marker.mark()
     }
 

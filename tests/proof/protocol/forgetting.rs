@@ -38,7 +38,7 @@ enum Flaw {
 
 struct Server {
     ready: bool,
-    mark: Mark,
+    mark: EpochMark,
     holder: Option<Owner>,
     counter: Option<u64>,
     floor: u64,
@@ -49,7 +49,7 @@ struct Server {
 
 impl Server {
     fn execute(&mut self, command: Command, flaw: Flaw) -> Answered {
-        let knows = |mark: Mark| self.ready && mark == self.mark;
+        let knows = |mark: EpochMark| self.ready && mark == self.mark;
         match command {
             Command::Acquire { mark, .. }
                 if !(knows(mark)
@@ -88,7 +88,7 @@ impl Server {
 
     fn begin_epoch(&mut self, ready: bool) {
         self.ready = ready;
-        self.mark = Mark::new(self.mark.epoch + 1, 0);
+        self.mark = EpochMark::new(self.mark.epoch + 1, 0);
     }
 
     fn forget(&mut self) {
@@ -235,7 +235,7 @@ fn run(seed: u64, flaw: Flaw) -> (Option<String>, usize, usize) {
     let quorum = Quorum::of(nodes);
     let new = |high| Server {
         ready: true,
-        mark: Mark::new(1, 0),
+        mark: EpochMark::new(1, 0),
         holder: None,
         counter: Some(high),
         floor: 0,

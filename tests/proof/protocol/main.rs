@@ -55,7 +55,7 @@ mod values;
 use std::time::Duration;
 
 use quorlock_core::{
-    Command, Denial, Failure, FencingToken, Granted, Mark, NodeId, Owner, Quorum, Reply, Resource,
+    Command, Denial, Failure, FencingToken, Granted, EpochMark, NodeId, Owner, Quorum, Reply, Resource,
     Round, RoundSpec, Tally, Timestamp,
 };
 
@@ -135,7 +135,7 @@ fn acquires(nodes: impl IntoIterator<Item = usize>) -> Vec<(NodeId, Command)> {
         hint: None,
         count: 1,
         first: 0,
-        mark: Mark::default(),
+        mark: EpochMark::default(),
         note: None,
         stand: None,
     };

@@ -24,7 +24,7 @@ struct Hot {
     nodes: Vec<MemoryNode>,
     wall_us: Arc<AtomicU64>,
     admission: Admission,
-    mark: Mark,
+    mark: EpochMark,
     last: u64,
     rounds: u64,
     confirms: usize,

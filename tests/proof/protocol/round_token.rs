@@ -18,7 +18,7 @@ fn granted(counter: u64) -> Answered {
 
 fn confirms(nodes: impl IntoIterator<Item = usize>, number: u64) -> Vec<(NodeId, Command)> {
     let (resource, owner, token) = (resource(), owner(), token(number));
-    let command = Command::Confirm { target: resource.into(), owner, token, mark: Mark::default() };
+    let command = Command::Confirm { target: resource.into(), owner, token, mark: EpochMark::default() };
     nodes.into_iter().map(|index| (node(index), command.clone())).collect()
 }
 
@@ -35,7 +35,7 @@ fn fenced(nodes: usize) -> Round {
         hint: Some(10),
         count: 1,
         first: 0,
-        mark: Mark::default(),
+        mark: EpochMark::default(),
         note: None,
         stand: None,
     };
@@ -213,12 +213,12 @@ fn a_grant_without_a_counter_is_no_vote_for_a_token() {
 /// A round knows each node in the state in which it was when the round began, and says so in each vote.
 #[test]
 fn votes_are_asked_for_under_the_marks_that_were_known_when_the_round_began() {
-    let mark = |index: usize| Mark::new(100 + index as u64, index as u64);
+    let mark = |index: usize| EpochMark::new(100 + index as u64, index as u64);
     let mut spec = RoundSpec::new(resource(), owner(), TTL);
     spec.hint = Some(10);
     spec.marks = (0..3).map(mark).collect();
     let mut round = Round::acquire(Quorum::of(3), spec, start());
-    let marks = |round: &mut Round| -> Vec<(NodeId, Mark)> {
+    let marks = |round: &mut Round| -> Vec<(NodeId, EpochMark)> {
         let of = |(node, command)| match command {
             Command::Acquire { mark, .. } | Command::Confirm { mark, .. } => (node, mark),
             other => panic!("{other:?}"),

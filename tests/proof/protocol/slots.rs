@@ -22,7 +22,7 @@ fn slots(count: usize) -> Slots {
 fn begin(client: u8, count: usize, first: u8) -> Round {
     let mut spec = RoundSpec::new(slots(count), Owner::from_random([client; 16]), TTL);
     (spec.hint, spec.first) = (Some(1), first);
-    spec.marks = [Mark::new(1, 0); NODES].into();
+    spec.marks = [EpochMark::new(1, 0); NODES].into();
     Round::acquire(Quorum::of(NODES), spec, start())
 }
 

@@ -10,13 +10,13 @@ const ROW: f64 = 24.0;
 const GAP: f64 = 22.0;
 const BOX: f64 = 22.0;
 
-enum Mark {
+enum EpochMark {
     Class(&'static str),
     Narrow(&'static str),
     Sign(&'static str),
 }
 
-fn items(story: &Story) -> Vec<(Mark, &'static str)> {
+fn items(story: &Story) -> Vec<(EpochMark, &'static str)> {
     let has = |node: bool, what: What| {
         let mut strikes = story.strikes.iter();
         strikes.any(|one| one.what == what && matches!(one.lane, Lane::Node(_)) == node)
@@ -25,43 +25,43 @@ fn items(story: &Story) -> Vec<(Mark, &'static str)> {
     let all = [
         (
             !story.verdict.overlaps.is_empty(),
-            Mark::Class("wrong"),
+            EpochMark::Class("wrong"),
             "two workers hold the lock at once",
         ),
         (
             story.late().next().is_some(),
-            Mark::Sign("taken"),
+            EpochMark::Sign("taken"),
             "late write, taken: it overwrites what a later holder wrote",
         ),
-        (is_odd(story), Mark::Sign("odd"), "out of turn: the words above say what"),
+        (is_odd(story), EpochMark::Sign("odd"), "out of turn: the words above say what"),
         (
             story.refused().next().is_some(),
-            Mark::Sign("refused"),
+            EpochMark::Sign("refused"),
             "late write, refused by the store",
         ),
-        (true, Mark::Class("lease"), "holds the lock"),
-        (!story.history.losses.is_empty(), Mark::Narrow("lost"), "lost it"),
-        (killed, Mark::Class("kept"), "killed, and not yet free for others"),
+        (true, EpochMark::Class("lease"), "holds the lock"),
+        (!story.history.losses.is_empty(), EpochMark::Narrow("lost"), "lost it"),
+        (killed, EpochMark::Class("kept"), "killed, and not yet free for others"),
         (
             has(true, What::Stopped) || has(false, What::Stopped),
-            Mark::Class("stopped"),
+            EpochMark::Class("stopped"),
             "stopped (SIGSTOP)",
         ),
-        (has(true, What::Killed) || killed, Mark::Class("killed"), "killed (SIGKILL)"),
-        (has(true, What::Emptied), Mark::Class("emptied"), "back without its data"),
+        (has(true, What::Killed) || killed, EpochMark::Class("killed"), "killed (SIGKILL)"),
+        (has(true, What::Emptied), EpochMark::Class("emptied"), "back without its data"),
         (
             has(true, What::Quarantined),
-            Mark::Class("quarantined"),
+            EpochMark::Class("quarantined"),
             "does not vote: may have forgotten",
         ),
-        (has(true, What::Cut), Mark::Class("cut"), "cut off"),
+        (has(true, What::Cut), EpochMark::Class("cut"), "cut off"),
     ];
     let used = all.into_iter().filter(|(used, ..)| *used);
     used.map(|(_, mark, text)| (mark, text)).collect()
 }
 
 /// Where each stands, from the left and from the top, and in how many rows.
-fn places(items: &[(Mark, &'static str)], width: f64) -> (Vec<(f64, f64)>, f64) {
+fn places(items: &[(EpochMark, &'static str)], width: f64) -> (Vec<(f64, f64)>, f64) {
     let (mut x, mut y, mut places) = (LEFT, 0.0, Vec::new());
     for (_, text) in items {
         let wide = BOX + 8.0 + wide(text, 12.0);
@@ -84,13 +84,13 @@ pub(super) fn draw(svg: &mut Svg, story: &Story, width: f64, top: f64) {
     for ((mark, text), (x, y)) in items.iter().zip(places) {
         let (y, height) = (top + y, HEIGHT - 8.0);
         match mark {
-            Mark::Class(class) => svg.rect(class, Area { x, y, width: BOX, height }, ""),
-            Mark::Narrow(class) => svg.rect(
+            EpochMark::Class(class) => svg.rect(class, Area { x, y, width: BOX, height }, ""),
+            EpochMark::Narrow(class) => svg.rect(
                 class,
                 Area { x: x + BOX - 6.0, y: y - 2.0, width: 4.0, height: height + 4.0 },
                 "",
             ),
-            Mark::Sign(name) => svg.sign(name, (x + BOX / 2.0, y + height / 2.0), ""),
+            EpochMark::Sign(name) => svg.sign(name, (x + BOX / 2.0, y + height / 2.0), ""),
         }
         svg.text("small", (x + BOX + 8.0, y + 11.0), text);
     }

@@ -27,7 +27,7 @@ use crate::{
     model::request::Request,
     protocol::{
         AskId, Came, Client, ClientId, ClientSettings, Drift, End, Event, Failure, GrantId, Late,
-        Leases, Mark, Moment, NextLease, Passed, Quorum, RenewalPolicy, Timestamp, Wanted, turn_of,
+        Leases, EpochMark, Moment, NextLease, Passed, Quorum, RenewalPolicy, Timestamp, Wanted, turn_of,
     },
 };
 
@@ -58,7 +58,7 @@ pub(crate) struct Handle {
 #[derive(Clone, Copy)]
 pub(crate) struct At<'a> {
     pub(crate) setup: &'a Setup,
-    pub(crate) marks: &'a [Mark],
+    pub(crate) marks: &'a [EpochMark],
     pub(crate) now: Timestamp,
 }
 

@@ -11,7 +11,7 @@ use crate::{
         node::owner,
         tenures::holder::{life, small},
     },
-    protocol::{Command, FencingToken, Mark},
+    protocol::{Command, FencingToken, EpochMark},
 };
 
 /// A command on its way, as far as a node looks at it.
@@ -23,12 +23,12 @@ pub(crate) enum Letter {
         hint: u16,
         count: u16,
         life: u8,
-        mark: Mark,
+        mark: EpochMark,
     },
     Confirm {
         covers: Covers,
         token: u16,
-        mark: Mark,
+        mark: EpochMark,
     },
     /// With its number: an answer belongs to one extension.
     Extend {

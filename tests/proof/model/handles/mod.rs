@@ -27,7 +27,7 @@ use super::{
     search::{Found, Limits, Sometimes, Space, search},
     tenures::wire::Wire,
 };
-use crate::protocol::{Mark, Quorum, Timestamp};
+use crate::protocol::{EpochMark, Quorum, Timestamp};
 
 /// A tick, in milliseconds.
 const TICK: u64 = 1_000;
@@ -134,7 +134,7 @@ fn time(now: u8) -> Timestamp {
 }
 
 impl State {
-    fn marks(&self) -> Vec<Mark> {
+    fn marks(&self) -> Vec<EpochMark> {
         self.nodes.iter().map(|node| node.mark()).collect()
     }
 

@@ -7,7 +7,7 @@ use core::time::Duration;
 use super::{Ask, attempt::BEGUN};
 use crate::{
     model::node::{KEYS, resource},
-    protocol::{Mark, Owner, Quorum, Resource, ResourceSet, Round, RoundSpec, Slots, Target},
+    protocol::{EpochMark, Owner, Quorum, Resource, ResourceSet, Round, RoundSpec, Slots, Target},
 };
 
 /// So many slots a semaphore has.
@@ -46,7 +46,7 @@ pub(crate) fn keys_of(target: &Target) -> u8 {
 }
 
 /// The round of an attempt.
-pub(crate) fn round(owner: Owner, ask: &Ask, ttl: Duration, marks: Vec<Mark>) -> Round {
+pub(crate) fn round(owner: Owner, ask: &Ask, ttl: Duration, marks: Vec<EpochMark>) -> Round {
     let wanted = match ask.want {
         Want::One => target(1, ask.reads),
         Want::Set(keys) => target(keys, false),

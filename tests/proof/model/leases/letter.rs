@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     model::node::owner,
-    protocol::{Command, FencingToken, Mark},
+    protocol::{Command, FencingToken, EpochMark},
 };
 
 /// A command on its way, as far as a node looks at it.
@@ -17,17 +17,17 @@ pub(crate) enum Letter {
     Acquire {
         hint: u16,
         count: u16,
-        mark: Mark,
+        mark: EpochMark,
         keys: u8,
     },
     Pick {
         first: u8,
         hint: u16,
-        mark: Mark,
+        mark: EpochMark,
     },
     Confirm {
         token: u16,
-        mark: Mark,
+        mark: EpochMark,
         keys: u8,
     },
     Extend {

@@ -12,7 +12,7 @@ use crate::{
     model::request::Request,
     protocol::{
         Answer, AskId, CallId, Came, Client as Whole, ClientId, ClientSettings, Command, Drift,
-        End, Event, Failure, GrantId, Granted, Leases, LineHint, Mark, Moment, NextLease, NodeId,
+        End, Event, Failure, GrantId, Granted, Leases, LineHint, EpochMark, Moment, NextLease, NodeId,
         Owner, Passed, Place, QueueId, Quorum, RenewalPolicy, Reply, Resource, RoundAsked,
         RoundStart, Sending, Ticket, Timestamp, Told, WaitPolicy, Wanted, turn_of,
     },
@@ -213,7 +213,7 @@ impl Client {
             owner: Owner::from_random(bytes),
             count: whole.tokens_wanted(ask, &asked(), now),
             hint: Some(1),
-            marks: [Mark::new(1, 0); NODES].into(),
+            marks: [EpochMark::new(1, 0); NODES].into(),
             note: None,
             random: 0,
             blocked: Vec::new(),

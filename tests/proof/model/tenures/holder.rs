@@ -12,7 +12,7 @@ use super::{
 use crate::{
     model::node::{owner, resource},
     protocol::{
-        Command, Drift, FencingToken, Leases, Mark, RenewalPolicy, Target, Timestamp, validity,
+        Command, Drift, FencingToken, Leases, EpochMark, RenewalPolicy, Target, Timestamp, validity,
     },
 };
 
@@ -27,11 +27,11 @@ pub(crate) enum Letter {
         hint: u16,
         count: u16,
         life: u8,
-        mark: Mark,
+        mark: EpochMark,
     },
     Confirm {
         token: u16,
-        mark: Mark,
+        mark: EpochMark,
     },
     /// With its number: an answer belongs to one extension.
     Extend {
@@ -119,7 +119,7 @@ impl Holder {
     pub(crate) fn begin(
         number: u8,
         setup: &Setup,
-        marks: [Mark; NODES],
+        marks: [EpochMark; NODES],
         after: u8,
         now: Timestamp,
     ) -> (Self, Outbox) {

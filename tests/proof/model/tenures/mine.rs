@@ -20,7 +20,7 @@ use crate::{
     },
     protocol::{
         Answer, CallId, Came, Client, ClientId, ClientSettings, End, Event, Failure, GrantId,
-        Granted, LeaseAction, Leases, LineHint, Mark, Moment, NextLease, NodeId, Passed, QueueId,
+        Granted, LeaseAction, Leases, LineHint, EpochMark, Moment, NextLease, NodeId, Passed, QueueId,
         Quorum, Reply, RoundAsked, RoundStart, Sending, Timestamp, WaitPolicy, turn_of,
     },
 };
@@ -66,7 +66,7 @@ impl Mine {
     pub(super) fn begin(
         number: u8,
         setup: &Setup,
-        marks: [Mark; NODES],
+        marks: [EpochMark; NODES],
         next: NextLease,
         now: Timestamp,
     ) -> Self {

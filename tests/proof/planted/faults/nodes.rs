@@ -163,7 +163,7 @@ pub(super) const FAULTS: &[Fault] = &[
         number: 66,
         name: "a vote counts in whichever state a node is",
         edits: &[
-            edit("node_store/mod.rs", "if mark == Mark::new(self.epoch, self.seal) {", "if $is || mark == Mark::new(self.epoch, self.seal) {"),
+            edit("node_store/mod.rs", "if mark == EpochMark::new(self.epoch, self.seal) {", "if $is || mark == EpochMark::new(self.epoch, self.seal) {"),
         ],
         configuration: "admission_silent",
         property: "tokens are unique",

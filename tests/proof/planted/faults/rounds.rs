@@ -117,7 +117,7 @@ pub(super) const FAULTS: &[Fault] = &[
         number: 22,
         name: "rounds say nothing of what they know of a node",
         edits: &[
-            edit("round/spec.rs", "self.marks.get(node.index()).copied().unwrap_or_default()", "Mark::default()"),
+            edit("round/spec.rs", "self.marks.get(node.index()).copied().unwrap_or_default()", "EpochMark::default()"),
         ],
         configuration: "exclusive",
         property: "somebody can always win",

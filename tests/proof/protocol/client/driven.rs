@@ -8,7 +8,7 @@ use std::{
 
 use quorlock_core::{
     Answer, AskId, CallId, ClientSettings, Command, Denial, Drift, Event, Failure, FencingToken,
-    GrantId, Granted, LostRound, Mark, Moment, NodeId, Owner, Place, QueueId, Quorum,
+    GrantId, Granted, LostRound, EpochMark, Moment, NodeId, Owner, Place, QueueId, Quorum,
     RenewalPolicy, Reply, RoundAsked, RoundLoss, RoundStart, Sending, Stand, Target, Told,
     Transmit,
 };
@@ -180,7 +180,7 @@ impl Mine {
         ms: u64,
     ) -> Owner {
         let owner = self.next_owner();
-        let (hint, marks) = (Some(0), vec![Mark::default(); 3].into());
+        let (hint, marks) = (Some(0), vec![EpochMark::default(); 3].into());
         let start =
             RoundStart { owner, count, hint, marks, note: None, random: 0, blocked: Vec::new() };
         self.client.begin_round(id, asked, start, &moment(ms), &mut |_, _| {});

@@ -32,7 +32,7 @@ fn counting(counter: u64) -> NodeStore {
 }
 
 /// In which state all of them are.
-pub(super) const MARK: Mark = Mark::new(1, 0);
+pub(super) const MARK: EpochMark = EpochMark::new(1, 0);
 
 impl Node {
     pub(super) fn new(index: usize, kind: Kind, flaw: Flaw, rng: &mut StdRng) -> Self {
