@@ -11,7 +11,7 @@ use std::{
 use super::{Engine, NodeSlot};
 use crate::{
     node::{NodeError, NodeState, Refusal},
-    protocol::{Admission, Ballot, FencingToken, EpochMark, NodeId, Timestamp, VoteBlock},
+    protocol::{Admission, VoteGuard, FencingToken, EpochMark, NodeId, Timestamp, VoteBlock},
 };
 
 impl Engine {
@@ -29,19 +29,19 @@ impl Engine {
         block.map_err(|block| self.blocked(node, block))
     }
 
-    /// The same with the ballot under which it is asked: both of one standing.
+    /// The same with the vote guard under which it is asked: both of one standing.
     pub(super) fn ask_vote(
         &self,
         node: NodeId,
         steady: Timestamp,
-    ) -> (Option<Ballot>, Option<NodeError>) {
-        let (ballot, block) = {
+    ) -> (Option<VoteGuard>, Option<NodeError>) {
+        let (vote_guard, block) = {
             let admission = self.admission();
-            let ballot = admission.ballot(node);
+            let vote_guard = admission.vote_guard(node);
             let block = if self.config.classic { Ok(()) } else { admission.may_vote(node, steady) };
-            (ballot, block)
+            (vote_guard, block)
         };
-        (Some(ballot), block.err().map(|block| self.blocked(node, block)))
+        (Some(vote_guard), block.err().map(|block| self.blocked(node, block)))
     }
 
     fn blocked(&self, node: NodeId, block: VoteBlock) -> NodeError {
@@ -98,15 +98,15 @@ impl Engine {
     }
 
     /// To be taken before a vote is asked for.
-    pub(super) fn ballot(&self, node: NodeId) -> Ballot {
-        self.admission().ballot(node)
+    pub(super) fn vote_guard(&self, node: NodeId) -> VoteGuard {
+        self.admission().vote_guard(node)
     }
 
-    /// Takes note of what a failure says about a node's standing; of a vote, with the ballot under which it was asked for.
-    pub(super) fn node_failed(&self, node: NodeId, error: &NodeError, asked: Option<Ballot>) {
+    /// Takes note of what a failure says about a node's standing; of a vote, with the vote guard under which it was asked for.
+    pub(super) fn node_failed(&self, node: NodeId, error: &NodeError, asked: Option<VoteGuard>) {
         let changed = match error {
             NodeError::NotAdmitted => match asked {
-                Some(ballot) => self.admission().handle_refused(ballot),
+                Some(vote_guard) => self.admission().handle_refused(vote_guard),
                 None => self.admission().handle_not_admitted(node),
             },
             NodeError::ClockJumped => {

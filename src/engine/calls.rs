@@ -18,7 +18,7 @@ use futures::{
 use super::{Engine, shield::Answering};
 use crate::{
     node::NodeError,
-    protocol::{Answer, Ballot, CallId, Command, NodeId, Reply, Sending, Timestamp, Transmit},
+    protocol::{Answer, VoteGuard, CallId, Command, NodeId, Reply, Sending, Timestamp, Transmit},
     telemetry::metrics,
 };
 
@@ -47,7 +47,7 @@ struct About {
     id: CallId,
     node: NodeId,
     /// Under which it was asked; `None` of what is no vote.
-    ballot: Option<Ballot>,
+    vote_guard: Option<VoteGuard>,
     begun: Timestamp,
     /// It is a part of a round, and shows how long one takes.
     is_round: bool,
@@ -108,7 +108,7 @@ impl Calls {
         &mut self,
         engine: &Engine,
         transmit: Transmit,
-        ballot: Option<Ballot>,
+        vote_guard: Option<VoteGuard>,
         blocked: Option<NodeError>,
         now: Timestamp,
     ) {
@@ -135,7 +135,7 @@ impl Calls {
             self.next_limit = None;
         }
         self.next_limit = Some(self.next_limit.map_or(until, |limit| limit.min(until)));
-        let about = About { id, node, ballot, begun: now, is_round, commands };
+        let about = About { id, node, vote_guard, begun: now, is_round, commands };
         self.open.push(Call { about, answer, until, is_over: false, waker: None });
     }
 
@@ -190,19 +190,19 @@ impl Ended {
     /// What it has come to, and what that says of its node. A vote that was asked for before its node's standing was taken away,
     /// and is answered after it, is a failure: it may be from before whatever that was.
     pub(super) fn judge(self, engine: &Engine, now: Timestamp) -> (CallId, Answer<NodeError>) {
-        let About { id, node, ballot, begun, is_round, commands } = self.about;
+        let About { id, node, vote_guard, begun, is_round, commands } = self.about;
         let mut answer = self.answer;
-        let errors: &mut dyn Iterator<Item = (&NodeError, Option<Ballot>)> = match &answer {
+        let errors: &mut dyn Iterator<Item = (&NodeError, Option<VoteGuard>)> = match &answer {
             Answer::One(Err(error)) | Answer::Failed(error) => {
-                &mut std::iter::once((error, ballot))
+                &mut std::iter::once((error, vote_guard))
             }
             Answer::One(Ok(_)) => &mut std::iter::empty(),
             Answer::Several(replies) => {
                 &mut replies.iter().filter_map(|reply| Some((reply.as_ref().err()?, None)))
             }
         };
-        errors.for_each(|(error, ballot)| engine.node_failed(node, error, ballot));
-        let lapsed = || ballot.is_some_and(|ballot| !engine.admission().counts(ballot));
+        errors.for_each(|(error, vote_guard)| engine.node_failed(node, error, vote_guard));
+        let lapsed = || vote_guard.is_some_and(|vote_guard| !engine.admission().counts(vote_guard));
         // An error stays what it was; only an answer is turned into one.
         match &mut answer {
             Answer::One(result @ Ok(_)) => {

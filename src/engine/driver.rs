@@ -320,20 +320,20 @@ impl Hands {
                 self.wanted.extend(wanted);
             }
             while let Some(next) = self.wanted.front() {
-                let (ballot, blocked) = match &next.sending {
+                let (vote_guard, blocked) = match &next.sending {
                     // A round has asked whether it can be reached.
                     Sending::One(Command::Acquire { .. }) => engine.ask_vote(next.node, steady),
-                    Sending::One(Command::Confirm { .. }) => (Some(engine.ballot(next.node)), None),
+                    Sending::One(Command::Confirm { .. }) => (Some(engine.vote_guard(next.node)), None),
                     Sending::One(_) => (None, None),
                     Sending::Several(_) => {
-                        let (ballot, blocked) = engine.ask_vote(next.node, steady);
+                        let (vote_guard, blocked) = engine.ask_vote(next.node, steady);
                         let slot = engine.slot(next.node);
                         let is_away = slot.and_then(|slot| slot.node.reachable().err());
-                        (ballot, is_away.or(blocked))
+                        (vote_guard, is_away.or(blocked))
                     }
                 };
                 if let Some(transmit) = self.wanted.pop_front() {
-                    self.calls.add(engine, transmit, ballot, blocked, now);
+                    self.calls.add(engine, transmit, vote_guard, blocked, now);
                     has_called = true;
                 }
             }

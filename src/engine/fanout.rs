@@ -16,7 +16,7 @@ use futures::FutureExt;
 use super::{Engine, shield::Answering};
 use crate::{
     node::NodeError,
-    protocol::{Ballot, Command, NodeId, Reply, Timestamp},
+    protocol::{VoteGuard, Command, NodeId, Reply, Timestamp},
     runtime::Task,
 };
 
@@ -35,7 +35,7 @@ struct Call<T> {
     node: NodeId,
     answer: Answering<T>,
     /// Under which it was asked; `None` of what is no vote.
-    ballot: Option<Ballot>,
+    vote_guard: Option<VoteGuard>,
 }
 
 /// What one node answered.
@@ -55,8 +55,8 @@ impl Fanout {
     pub(super) fn push(&mut self, engine: &Engine, node: NodeId, command: Command) {
         let Some(slot) = engine.slot(node) else { return };
         // That a key is gone is true whatever becomes of the node.
-        let ballot = (!matches!(command, Command::Release { .. })).then(|| engine.ballot(node));
-        self.calls.push(Call { node, answer: slot.node.call(command), ballot });
+        let vote_guard = (!matches!(command, Command::Release { .. })).then(|| engine.vote_guard(node));
+        self.calls.push(Call { node, answer: slot.node.call(command), vote_guard });
     }
 }
 
@@ -88,13 +88,13 @@ impl<T> Fanout<T> {
         node: NodeId,
         answer: impl Into<Answering<T>>,
     ) {
-        let ballot = Some(engine.ballot(node));
-        self.calls.push(Call { node, answer: answer.into(), ballot });
+        let vote_guard = Some(engine.vote_guard(node));
+        self.calls.push(Call { node, answer: answer.into(), vote_guard });
     }
 
     /// Adds a command whose answer is none.
     pub(super) fn add(&mut self, node: NodeId, answer: impl Into<Answering<T>>) {
-        self.calls.push(Call { node, answer: answer.into(), ballot: None });
+        self.calls.push(Call { node, answer: answer.into(), vote_guard: None });
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -116,9 +116,9 @@ impl<T> Fanout<T> {
             Poll::Ready(result) => {
                 let node = call.node;
                 if let Err(error) = &result {
-                    engine.node_failed(node, error, call.ballot);
+                    engine.node_failed(node, error, call.vote_guard);
                 }
-                let lapsed = call.ballot.is_some_and(|ballot| !engine.admission().counts(ballot));
+                let lapsed = call.vote_guard.is_some_and(|vote_guard| !engine.admission().counts(vote_guard));
                 // An error stays what it was; only an answer is turned into one.
                 let result = if lapsed { result.and(Err(NodeError::VoteLapsed)) } else { result };
                 answered.push_back((node, result));

@@ -29,7 +29,7 @@
 //!                       |                                  handle_unreadable
 //!   poll(sights, now)   v                                              |
 //!   ------------> [ Visit ] --> Look(node, Join)..  --> the node       v
-//!                     | ^                                |        [ Admission ] --> may_vote  ballot, counts  marks, hint
+//!                     | ^                                |        [ Admission ] --> may_vote  vote guard, counts  marks, hint
 //!                     | +---- handle_marker(node, ..) <--+             ^
 //!                     |       handle_admitted(..)                      |
 //!                     +--> Admit(node, epoch, floor), Done(pause) -------+  poll_news
@@ -83,7 +83,7 @@ pub use self::{
     marker::{Claim, Errand, Floor, Join, Marker},
     news::AdmissionNews,
     sight::Sight,
-    standing::{Ballot, Standing, VoteBlock},
+    standing::{VoteGuard, Standing, VoteBlock},
     step::VisitStep,
     visit::Visit,
 };

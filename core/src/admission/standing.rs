@@ -67,7 +67,7 @@ pub enum VoteBlock {
 /// A node's standing at the time when something was asked of it. What is answered after the standing was taken away
 /// may be from before whatever that was, and counts no more: [`Admission::counts`].
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub struct Ballot {
+pub struct VoteGuard {
     pub(super) node: NodeId,
     lapses: u64,
     /// What its marker had said last.
@@ -263,22 +263,22 @@ impl Admission {
     }
 
     /// To be taken before anything is asked of a node whose answer is a vote.
-    pub fn ballot(&self, node: NodeId) -> Ballot {
+    pub fn vote_guard(&self, node: NodeId) -> VoteGuard {
         let record = self.record(node);
         let lapses = record.map_or(0, |record| record.lapses);
-        Ballot { node, lapses, mark: record.and_then(NodeRecord::mark) }
+        VoteGuard { node, lapses, mark: record.and_then(NodeRecord::mark) }
     }
 
-    /// Whether an answer counts that was asked for under this ballot and has come now.
-    pub fn counts(&self, ballot: Ballot) -> bool {
-        self.ballot(ballot.node).lapses == ballot.lapses
+    /// Whether an answer counts that was asked for under this vote guard and has come now.
+    pub fn counts(&self, vote_guard: VoteGuard) -> bool {
+        self.vote_guard(vote_guard.node).lapses == vote_guard.lapses
     }
 
-    /// A node has refused what was asked of it under this ballot, as one that is not admitted, or not in the state that was
+    /// A node has refused what was asked of it under this vote guard, as one that is not admitted, or not in the state that was
     /// asked for. Where it has been looked at since, that is explained, and tells nothing of its standing now. True says that
     /// it has to be looked at.
     #[must_use]
-    pub fn handle_refused(&mut self, ballot: Ballot) -> bool {
-        self.ballot(ballot.node) == ballot && self.handle_not_admitted(ballot.node)
+    pub fn handle_refused(&mut self, vote_guard: VoteGuard) -> bool {
+        self.vote_guard(vote_guard.node) == vote_guard && self.handle_not_admitted(vote_guard.node)
     }
 }

@@ -9,7 +9,7 @@ use alloc::{collections::VecDeque, vec::Vec};
 use core::{iter, mem};
 
 use super::{
-    Admission, Ballot, Join, Marker, Sight, Standing,
+    Admission, VoteGuard, Join, Marker, Sight, Standing,
     admitting::Candidate,
     inquiry::{self, Inquiry},
     sight,
@@ -27,11 +27,11 @@ pub struct Visit {
     nodes: Vec<NodeId>,
     stage: Stage,
     /// To whom the last step went, and when.
-    asked: Vec<Ballot>,
+    asked: Vec<VoteGuard>,
     /// What has been answered to it.
     heard: Vec<(NodeId, Marker)>,
     /// Who is looked at beside it.
-    beside: Vec<Ballot>,
+    beside: Vec<VoteGuard>,
     /// Whose data has turned out to be older than what was seen before, and in which epoch.
     went_back: Vec<(NodeId, u64)>,
     admitted: bool,
@@ -67,11 +67,11 @@ enum Stage {
 
 impl Admission {
     /// Takes what any answer to a look says, whatever it was asked for. False says that the answer counts no further.
-    fn handle_answer(&mut self, ballot: Ballot, epoch: u64, forced: bool) -> bool {
-        if !self.counts(ballot) {
+    fn handle_answer(&mut self, vote_guard: VoteGuard, epoch: u64, forced: bool) -> bool {
+        if !self.counts(vote_guard) {
             return false;
         }
-        let Some(record) = self.nodes.get_mut(ballot.node.index()) else { return false };
+        let Some(record) = self.nodes.get_mut(vote_guard.node.index()) else { return false };
         record.unreadable = false;
         record.newest = record.newest.max(epoch);
         // One that was seen since it was asked has taken its standing away, and the answer does not count.
@@ -118,7 +118,7 @@ impl Visit {
                 Some(VisitStep::Look(joins)) if joins.is_empty() => {}
                 Some(VisitStep::Look(mut joins)) => {
                     for (node, join) in &mut joins {
-                        self.asked.push(admission.ballot(*node));
+                        self.asked.push(admission.vote_guard(*node));
                         // `now` is before it is sent: the node hears of no moment that has not passed.
                         *join = join.waited(admission.standing(*node).waited(now));
                     }
@@ -143,12 +143,12 @@ impl Visit {
         marker: Marker,
         now: Timestamp,
     ) {
-        let Some(ballot) = self.asked.iter().find(|ballot| ballot.node == node) else { return };
+        let Some(vote_guard) = self.asked.iter().find(|vote_guard| vote_guard.node == node) else { return };
         let forced = match &self.stage {
             Stage::Reading { blamed, .. } => blamed.iter().any(|(blamed, _)| *blamed == node),
             _ => false,
         };
-        if !admission.handle_answer(*ballot, marker.epoch, forced) {
+        if !admission.handle_answer(*vote_guard, marker.epoch, forced) {
             return;
         }
         let takes = match &self.stage {
@@ -173,13 +173,13 @@ impl Visit {
         let reads = matches!(self.stage, Stage::Reading { .. } | Stage::JoiningAgain { .. });
         let mut joins = Vec::new();
         for (node, sight) in admission.everyone().zip(sights) {
-            let ballot = admission.ballot(node);
-            let is_asked = self.beside.contains(&ballot) || reads && self.asked.contains(&ballot);
+            let vote_guard = admission.vote_guard(node);
+            let is_asked = self.beside.contains(&vote_guard) || reads && self.asked.contains(&vote_guard);
             // Of one that has just been met, or has another process, the next visit finds out more.
             let is_known = admission.has_lapsed(node, sight.identity.as_ref())
                 && !inquiry::just_met(admission, sights, node);
             if sight.connected == Some(true) && is_known && !is_asked {
-                self.beside.push(ballot);
+                self.beside.push(vote_guard);
                 joins.push((node, admission.look()));
             }
         }
@@ -194,8 +194,8 @@ impl Visit {
         marker: Marker,
         now: Timestamp,
     ) {
-        let ballot = self.beside.iter().rev().find(|ballot| ballot.node == node);
-        if ballot.is_some_and(|ballot| admission.handle_answer(*ballot, marker.epoch, false)) {
+        let vote_guard = self.beside.iter().rev().find(|vote_guard| vote_guard.node == node);
+        if vote_guard.is_some_and(|vote_guard| admission.handle_answer(*vote_guard, marker.epoch, false)) {
             // The next visit makes one join again whose data went back.
             self.again |= !admission.handle_marker(node, marker, now);
         }

@@ -163,18 +163,18 @@ fn m1_what_is_read_beside_the_step_ends_the_visit_unless_its_data_went_back() {
 #[test]
 fn m3_a_refusal_of_what_was_asked_before_the_node_was_looked_at_again_takes_nothing_away() {
     let mut hand = Hand::ready(3);
-    let [first, second] = [0, 1].map(|_| hand.admission.ballot(node(1)));
+    let [first, second] = [0, 1].map(|_| hand.admission.vote_guard(node(1)));
     assert!(hand.admission.handle_refused(first));
     assert_eq!(hand.may_vote(1), Err(VoteBlock::NotLookedAt));
     assert_eq!(hand.begin(), look([1], PLAIN));
     hand.says(1, ready(1).sealed(1));
     assert!(!hand.admission.handle_refused(second));
     assert_eq!(hand.may_vote(1), Ok(()));
-    let before = hand.admission.ballot(node(1));
+    let before = hand.admission.vote_guard(node(1));
     assert!(hand.admission.handle_marker(node(1), ready(1).sealed(2), hand.now()));
     assert!(!hand.admission.handle_refused(before), "this client has sealed it");
     assert!(hand.admission.counts(before), "its votes under the new seal count");
-    let now = hand.admission.ballot(node(1));
+    let now = hand.admission.vote_guard(node(1));
     assert!(hand.admission.handle_refused(now));
     assert!(!hand.admission.counts(now));
 }
@@ -290,8 +290,8 @@ fn m2_a_node_that_is_away_is_judged_when_it_is_back() {
 #[test]
 fn m3_what_was_asked_before_the_standing_was_taken_away_counts_no_more() {
     let mut hand = Hand::ready(3);
-    let before: Vec<_> = (0..3).map(|index| hand.admission.ballot(node(index))).collect();
-    assert!(before.iter().all(|ballot| hand.admission.counts(*ballot)));
+    let before: Vec<_> = (0..3).map(|index| hand.admission.vote_guard(node(index))).collect();
+    assert!(before.iter().all(|vote_guard| hand.admission.counts(*vote_guard)));
     hand.jump(0);
     assert!(hand.admission.handle_not_admitted(node(1)));
     let counts = |hand: &Hand| before.iter().map(|b| hand.admission.counts(*b)).collect::<Vec<_>>();
@@ -301,7 +301,7 @@ fn m3_what_was_asked_before_the_standing_was_taken_away_counts_no_more() {
     hand.says(1, ready(1));
     assert_eq!(hand.may_vote(1), Ok(()));
     assert_eq!(counts(&hand), [false, false, true], "that it may vote again changes nothing");
-    assert!(hand.admission.counts(hand.admission.ballot(node(1))));
+    assert!(hand.admission.counts(hand.admission.vote_guard(node(1))));
     // Another client has made it join: that is how this one loses a standing by a marker.
     assert!(hand.admission.handle_marker(node(2), joining(3), hand.now()));
     assert_eq!(counts(&hand), [false; 3]);

@@ -14,7 +14,7 @@ impl World {
         for node in 0..client.links.len() {
             let command = Command::Release { target: resource().into(), owner, keep: None };
             let asked =
-                Asked::Vote(client.rounds, command, client.admission.ballot(super::node(node)));
+                Asked::Vote(client.rounds, command, client.admission.vote_guard(super::node(node)));
             client.send(node, asked, now);
         }
     }
@@ -26,8 +26,8 @@ impl World {
         let link = &mut self.clients[client].links[node];
         let Some(Letter { asked, sent, series }) = link.there.pop_front() else { return };
         let told = match asked {
-            Asked::Vote(round, command, ballot) => {
-                Told::Vote(round, server.execute(&command, now), ballot)
+            Asked::Vote(round, command, vote_guard) => {
+                Told::Vote(round, server.execute(&command, now), vote_guard)
             }
             Asked::Look(step, join) => Told::Marker(step, server.join(join, now, flaw)),
             Asked::Beside(step, join) => Told::Beside(step, server.join(join, now, flaw)),
@@ -65,12 +65,12 @@ impl World {
             client.wake();
         }
         match answer.told {
-            Told::Vote(round, reply, ballot) => {
+            Told::Vote(round, reply, vote_guard) => {
                 let refused = reply.is_err();
-                if refused && client.admission.handle_refused(ballot) {
+                if refused && client.admission.handle_refused(vote_guard) {
                     client.wake();
                 }
-                let lapsed = !client.admission.counts(ballot);
+                let lapsed = !client.admission.counts(vote_guard);
                 self.lapsed += usize::from(lapsed);
                 let counts = !jumped && (!lapsed || self.flaw == Flaw::LapsedCounts);
                 let reply = if counts || refused { reply } else { UNKNOWN };

@@ -9,7 +9,7 @@ use std::{
 };
 
 use quorlock_core::{
-    Admission, AdmissionPolicy, Ballot, Floor, Join, Marker, NodeClock, Sight, Standing, Verdict,
+    Admission, AdmissionPolicy, VoteGuard, Floor, Join, Marker, NodeClock, Sight, Standing, Verdict,
     Visit, VisitStep,
 };
 use rand::{Rng, rngs::StdRng};
@@ -47,7 +47,7 @@ pub(crate) enum Flaw {
 
 enum Asked {
     /// In this round.
-    Vote(usize, Command, Ballot),
+    Vote(usize, Command, VoteGuard),
     /// In this step of the visits.
     Look(usize, Join),
     /// Beside it.
@@ -56,7 +56,7 @@ enum Asked {
 }
 
 enum Told {
-    Vote(usize, Answered, Ballot),
+    Vote(usize, Answered, VoteGuard),
     Marker(usize, Marker),
     Beside(usize, Marker),
     Admitted(usize, bool),
@@ -369,8 +369,8 @@ impl Client {
             if votes && (!reachable || self.admission.may_vote(node, at).is_err()) {
                 attempt.round.handle_reply(node, NOT_SENT, at);
             } else {
-                let ballot = self.admission.ballot(node);
-                self.send(node.index(), Asked::Vote(self.rounds, command, ballot), now);
+                let vote_guard = self.admission.vote_guard(node);
+                self.send(node.index(), Asked::Vote(self.rounds, command, vote_guard), now);
             }
         }
     }
