@@ -32,7 +32,7 @@
 //! - **K6** A queue that is asked for has one leader, and no other queue has one.
 //! - **K7** Who asks is in a round, waits for its turn, or is among the timers for when it goes on.
 //!
-//! They are tested, each by name, in `tests/proof/protocol/client`; and the model runs this whole, in `handles` and `tenures`.
+//! They are tested, each by name, in `tests/proof/protocol/client`; and the model runs this whole, in `handles` and `terms`.
 
 mod again;
 mod asking;

@@ -268,7 +268,7 @@ impl Lifecycle {
     /// an extension under way has asked for.
     ///
     /// True says that it wants to be asked again at another time than before, or with another slack.
-    pub fn handle_tenure(&mut self, ttl: Duration, renewal: RenewalPolicy, now: Timestamp) -> bool {
+    pub fn handle_term(&mut self, ttl: Duration, renewal: RenewalPolicy, now: Timestamp) -> bool {
         // Where the limit of the one before was over, no renewal is planned any more.
         let none_planned = renewal.renew && self.extend_at.is_none() && !self.extending;
         let changed = (ttl, renewal) != (self.ttl(), self.renewal()) || none_planned;

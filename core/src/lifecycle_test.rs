@@ -311,16 +311,16 @@ fn the_next_holder_has_limits_and_a_plan_of_its_own() {
     let mut same = lease(limited);
     assert!(same.handle_node_back(0, at(500)));
     assert_eq!(same.poll_timeout(), Some(at(900)));
-    assert!(!same.handle_tenure(TTL, limited, at(600)));
+    assert!(!same.handle_term(TTL, limited, at(600)));
     assert_eq!(same.poll_timeout(), Some(at(900)));
     // While it is extended, that goes on.
     assert_eq!(same.handle_timeout(at(900)), Some(LeaseAction::Extend));
-    assert!(!same.handle_tenure(TTL, limited, at(901)));
+    assert!(!same.handle_term(TTL, limited, at(901)));
     assert_eq!(same.poll_timeout(), Some(at(6_000)));
 
     // For longer: the next renewal is planned by that.
     let mut longer = lease(limited);
-    assert!(longer.handle_tenure(2 * TTL, limited, at(1_000)));
+    assert!(longer.handle_term(2 * TTL, limited, at(1_000)));
     assert_eq!((longer.ttl(), longer.poll_timeout()), (2 * TTL, Some(at(1_000))));
     assert!(longer.renews());
 
@@ -330,13 +330,13 @@ fn the_next_holder_has_limits_and_a_plan_of_its_own() {
     assert_eq!(over.handle_extension(ExtendOutcome::Extended(at(12_000)), at(3_001)), None);
     assert_eq!(over.handle_timeout(at(6_000)), None);
     assert!(!over.may_be_extended(at(6_000)));
-    assert!(over.handle_tenure(TTL, limited, at(9_000)));
+    assert!(over.handle_term(TTL, limited, at(9_000)));
     assert!(over.may_be_extended(at(9_000)));
     // Planned for when the warning is due, it is not to be seen to any earlier.
     assert_eq!((over.poll_timeout(), over.slack()), (Some(at(9_000)), Duration::ZERO));
 
     let mut last = lease(limited);
-    assert!(last.handle_tenure(TTL, not_renewed(), at(1_000)));
+    assert!(last.handle_term(TTL, not_renewed(), at(1_000)));
     assert_eq!(last.poll_timeout(), Some(at(6_000)), "a warning, and no renewal");
     assert!(!last.renews());
 }
@@ -354,7 +354,7 @@ fn what_fails_is_not_tried_again_sooner_for_a_node_that_is_back() {
 fn a_node_that_is_back_matters_to_no_lease_that_is_not_renewed_then() {
     let mut lease = lease(not_renewed());
     assert!(!lease.handle_node_back(0, at(300)));
-    assert!(lease.handle_tenure(TTL, RenewalPolicy::default(), at(400)));
+    assert!(lease.handle_term(TTL, RenewalPolicy::default(), at(400)));
     assert_eq!(lease.poll_timeout(), Some(at(3_000)), "a third, as ever");
 }
 
@@ -397,7 +397,7 @@ fn it_is_sound_until_a_warning_is_due_and_its_limit_is_no_reason_where_nothing_r
 fn the_next_holder_waits_for_the_extension_that_is_under_way_also_where_it_asks_for_more() {
     let mut lease = lease(RenewalPolicy::default());
     assert_eq!(lease.handle_timeout(at(3_000)), Some(LeaseAction::Extend));
-    assert!(lease.handle_tenure(2 * TTL, RenewalPolicy::default(), at(3_001)));
+    assert!(lease.handle_term(2 * TTL, RenewalPolicy::default(), at(3_001)));
     while let Some(action) = lease.handle_timeout(at(3_001)) {
         assert_ne!(action, LeaseAction::Extend, "there is one");
     }

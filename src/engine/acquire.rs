@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 pub(crate) use self::request::AcquireSpec;
 pub(super) use self::request::{Log, Met, Request};
 use super::{
-    Engine, HeldTenure,
+    Engine, HeldTerm,
     line::{Ahead, Standing},
     resources::ResourceSlot,
 };
@@ -31,7 +31,7 @@ use crate::{
 /// An acquire under way, as its caller holds it. Dropping it gives up.
 pub(crate) struct Acquiring {
     /// Until it is left to the parent of a process that was forked.
-    answer: Option<oneshot::Receiver<Result<HeldTenure, AcquireError>>>,
+    answer: Option<oneshot::Receiver<Result<HeldTerm, AcquireError>>>,
     /// Its place in the line of the resource, until it is answered.
     standing: Option<Standing>,
     /// Whether it counts if it is never answered.
@@ -53,7 +53,7 @@ impl Acquiring {
 }
 
 impl Future for Acquiring {
-    type Output = Result<HeldTenure, AcquireError>;
+    type Output = Result<HeldTerm, AcquireError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         // Asked before the answer is looked at: what was granted in the parent is the parent's.

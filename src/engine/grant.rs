@@ -1,6 +1,6 @@
-//! A grant: what a round has won, with its lifecycle; and the tenure of whoever holds it now.
+//! A grant: what a round has won, with its lifecycle; and the lease term of whoever holds it now.
 //!
-//! A grant may serve several leases, one after the other: each has a [`Tenure`] of its own, and the owner, the keys, the
+//! A grant may serve several leases, one after the other: each has a [`LeaseTerm`] of its own, and the owner, the keys, the
 //! deadline, the timers and the renewals are the grant's. What becomes of it, `protocol::Client` decides; this tells those
 //! who wait. It must never keep a lease alive that its holder has dropped, nor its engine. It tells nobody under a lock: a
 //! waker may do anything, such as drop the lease.
@@ -9,7 +9,7 @@ mod ending;
 mod handing;
 mod lingering;
 mod lowering;
-mod tenure;
+mod term;
 
 use std::{
     fmt,
@@ -19,7 +19,7 @@ use std::{
 
 use tokio::sync::{Notify, oneshot};
 
-pub(crate) use self::tenure::{HeldTenure, Tenure};
+pub(crate) use self::term::{HeldTerm, LeaseTerm};
 use super::{
     AcquireSpec, Engine,
     client::{Client, SharedClient},
@@ -111,12 +111,12 @@ impl Grant {
         wakeup.into_iter().for_each(|wakeup| engine.wake(wakeup));
     }
 
-    /// The tenure of whoever holds it now, or did last.
-    pub(super) fn tenure(self: &Arc<Self>) -> Tenure {
+    /// The lease term of whoever holds it now, or did last.
+    pub(super) fn term(self: &Arc<Self>) -> LeaseTerm {
         let (number, token, ttl) = self.ask((0, None, Duration::ZERO), |leases| {
             (leases.number(), leases.token(), leases.lifecycle().ttl())
         });
-        Tenure::new(Arc::clone(self), number, token, ttl)
+        LeaseTerm::new(Arc::clone(self), number, token, ttl)
     }
 
     pub(super) const fn id(&self) -> GrantId {
@@ -160,7 +160,7 @@ impl Grant {
 
     /// Tells those who wait, and the log. No lock may be held.
     pub(super) fn tell(&self, action: LeaseAction) {
-        // A grant that is lost, or about to be, is not handed on, so that this is still the tenure that it happened to.
+        // A grant that is lost, or about to be, is not handed on, so that this is still the lease term that it happened to.
         let (token, caller) = {
             let client = self.client();
             let (Some(leases), Some(kept)) = (client.leases(self.id), client.data(self.id)) else {

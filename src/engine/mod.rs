@@ -42,7 +42,7 @@ use std::{
 pub(crate) use self::{
     acquire::{AcquireSpec, Acquiring},
     election::Proclamation,
-    grant::{Grant, HeldTenure, ReleaseAnswer, Tenure},
+    grant::{Grant, HeldTerm, ReleaseAnswer, LeaseTerm},
     holder::Sightings,
 };
 use self::{

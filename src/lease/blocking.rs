@@ -56,7 +56,7 @@ impl LeaseSignal {
     pub fn blocking_lost(&self) -> Result<LeaseLost, WouldDeadlock> {
         match self.check() {
             Err(lost) => Ok(lost),
-            Ok(_) if self.tenure.runs_here() => Err(WouldDeadlock),
+            Ok(_) if self.term.runs_here() => Err(WouldDeadlock),
             Ok(_) => Ok(block_on(self.lost())),
         }
     }

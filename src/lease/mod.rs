@@ -11,7 +11,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 pub use self::{ending::Release, signal::LeaseSignal};
 use crate::{
-    engine::{Engine, HeldTenure, Tenure},
+    engine::{Engine, HeldTerm, LeaseTerm},
     error::{ExtendError, LeaseLost, NoToken, Reports},
     protocol::{ExtendOutcome, FencingToken, LossReason, Owner, Resource, Target},
     shield::shield,
@@ -48,18 +48,18 @@ use crate::{
 #[must_use = "dropping a lease releases it at once"]
 #[clippy::has_significant_drop]
 pub struct Lease {
-    held: HeldTenure,
+    held: HeldTerm,
 }
 
 impl Lease {
-    pub(crate) fn new(held: HeldTenure) -> Self {
-        held.tenure.handle_taken();
+    pub(crate) fn new(held: HeldTerm) -> Self {
+        held.term.handle_taken();
         Self { held }
     }
 
     /// Work begins that ends when the lease is lost.
     pub(crate) fn begin_work(&self) -> Result<(), LeaseLost> {
-        self.tenure().begin_work()
+        self.term().begin_work()
     }
 
     /// Whether this thread must not wait for an answer, since it has to give it.
@@ -73,8 +73,8 @@ impl Lease {
     }
 
     /// What it is a face of.
-    pub(crate) const fn held_tenure(&self) -> &Tenure {
-        self.tenure()
+    pub(crate) const fn held_term(&self) -> &LeaseTerm {
+        self.term()
     }
 
     pub(crate) const fn engine(&self) -> &Arc<Engine> {
@@ -82,7 +82,7 @@ impl Lease {
     }
 
     pub(crate) fn target(&self) -> &Target {
-        self.tenure().target()
+        self.term().target()
     }
 
     /// It is shared with readers from now on, where it still holds.
@@ -90,23 +90,23 @@ impl Lease {
         self.held.lower();
     }
 
-    const fn tenure(&self) -> &Tenure {
-        &self.held.tenure
+    const fn term(&self) -> &LeaseTerm {
+        &self.held.term
     }
 
     /// What is held: the key on the nodes, with the prefix where one is configured. Of several, the first in byte order.
     pub fn resource(&self) -> &Resource {
-        self.tenure().target().resource()
+        self.term().target().resource()
     }
 
     /// All that is held, in byte order: one resource, but for a lease of [`acquire_all`](crate::Redlock::acquire_all).
     pub fn resources(&self) -> &[Resource] {
-        self.tenure().target().resources()
+        self.term().target().resources()
     }
 
     /// The number of the slot that it is, of a semaphore.
     pub(crate) fn slot(&self) -> Option<u8> {
-        match self.tenure().target() {
+        match self.term().target() {
             Target::Slot(slot) => Some(slot.number()),
             _ => None,
         }
@@ -115,7 +115,7 @@ impl Lease {
     /// The value of the key on the nodes, unique to this lease. It is of use in logs, and to find the
     /// holder of a key.
     pub fn owner(&self) -> Owner {
-        self.tenure().owner()
+        self.term().owner()
     }
 
     /// A number larger than that of every lease on this resource that was granted before this one was asked for. It is
@@ -127,20 +127,20 @@ impl Lease {
     /// [`NoToken`], in classic mode and nowhere else.
     #[doc(alias = "fencing_token")]
     pub fn token(&self) -> Result<FencingToken, NoToken> {
-        self.tenure().token().ok_or(NoToken)
+        self.term().token().ok_or(NoToken)
     }
 
     /// The lifetime that was asked for.
     #[must_use]
     pub fn ttl(&self) -> Duration {
-        self.tenure().ttl()
+        self.term().ttl()
     }
 
     /// For how long the nodes keep others out beyond what this lease promises: see
     /// [`Acquire::lock_delay`](crate::Acquire::lock_delay).
     #[must_use]
     pub fn lock_delay(&self) -> Duration {
-        self.tenure().grant().lock_delay()
+        self.term().grant().lock_delay()
     }
 
     /// What is guaranteed to be left: ttl - elapsed - drift, measured from before the first send of the last
@@ -151,13 +151,13 @@ impl Lease {
     /// takes in mind.
     #[must_use]
     pub fn validity(&self) -> Duration {
-        self.tenure().check().unwrap_or_default()
+        self.term().check().unwrap_or_default()
     }
 
     /// Whether there is validity left.
     #[must_use]
     pub fn is_valid(&self) -> bool {
-        self.tenure().check().is_ok_and(|left| !left.is_zero())
+        self.term().check().is_ok_and(|left| !left.is_zero())
     }
 
     /// Reads the clock and says whether the lease still holds: the thing to call right before an effect. It
@@ -167,7 +167,7 @@ impl Lease {
     ///
     /// [`LeaseLost`], with the reason: stop the work.
     pub fn check(&self) -> Result<Duration, LeaseLost> {
-        self.tenure().check()
+        self.term().check()
     }
 
     /// Ends when the lease is lost, with the reason: a little before its validity ends, whatever the nodes do
@@ -177,7 +177,7 @@ impl Lease {
     ///
     /// It may be dropped and called again; nothing is lost.
     pub async fn lost(&self) -> LeaseLost {
-        self.tenure().when_lost().await
+        self.term().when_lost().await
     }
 
     /// Ends when the lease is about to be lost: two thirds of its validity have passed without an extension. It
@@ -187,24 +187,24 @@ impl Lease {
     ///
     /// It may be dropped and called again; nothing is lost.
     pub async fn ending(&self) -> LossReason {
-        self.tenure().wait(Tenure::is_ending).await.unwrap_or(LossReason::Forked)
+        self.term().wait(LeaseTerm::is_ending).await.unwrap_or(LossReason::Forked)
     }
 
     fn is_ending(&self) -> Option<LossReason> {
-        self.tenure().is_ending()
+        self.term().is_ending()
     }
 
     /// A handle for those who want to know of the loss and do not hold the lease. It does not keep the lease
     /// alive, nor the connections to the nodes.
     #[must_use]
     pub fn signal(&self) -> LeaseSignal {
-        LeaseSignal::new(self.tenure().clone())
+        LeaseSignal::new(self.term().clone())
     }
 
     /// A sign that the work goes on, for a lease that was acquired with
     /// [`heartbeat_within`](crate::Acquire::heartbeat_within).
     pub fn heartbeat(&self) {
-        self.tenure().heartbeat(self.held.engine.now());
+        self.term().heartbeat(self.held.engine.now());
     }
 
     /// Extends the lease by its ttl from now, and returns the validity that it then has. A renewed lease needs
@@ -225,23 +225,23 @@ impl Lease {
     #[doc(alias = "refresh")]
     #[doc(alias = "renew")]
     pub async fn extend(&self) -> Result<Duration, ExtendError> {
-        let left = self.tenure().check()?;
-        if !self.tenure().may_be_extended(self.held.engine.now()) {
+        let left = self.term().check()?;
+        if !self.term().may_be_extended(self.held.engine.now()) {
             return Err(ExtendError::MaxHold { target: self.leased(), validity: left });
         }
         let engine = &self.held.engine;
-        let extension = shield(engine.extend_now(self.tenure().grant()));
+        let extension = shield(engine.extend_now(self.term().grant()));
         let Some(extension) = engine.process().awaits(extension).await else {
             // It is the parent's.
             let (target, nodes) = (self.leased(), Reports::default());
             return Err(ExtendError::InDoubt { target, nodes, validity: Duration::ZERO });
         };
         // Read again: the time may have passed while the nodes were asked.
-        let left = self.tenure().check()?;
+        let left = self.term().check()?;
         match extension {
             Some(ExtendOutcome::Extended(_)) => Ok(left),
             _ => {
-                let (target, nodes) = (self.leased(), self.tenure().doubt());
+                let (target, nodes) = (self.leased(), self.term().doubt());
                 Err(ExtendError::InDoubt { target, nodes, validity: left })
             }
         }
@@ -253,7 +253,7 @@ impl Lease {
 
     /// What is said in a process that was forked from the one that holds it.
     pub(crate) fn forked(&self) -> LeaseLost {
-        self.tenure().forked()
+        self.term().forked()
     }
 }
 

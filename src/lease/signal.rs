@@ -5,7 +5,7 @@
 use std::{fmt, time::Duration};
 
 use crate::{
-    engine::Tenure,
+    engine::LeaseTerm,
     error::{LeaseLost, NoToken},
     protocol::FencingToken,
 };
@@ -29,18 +29,18 @@ use crate::{
 /// ```
 #[derive(Clone)]
 pub struct LeaseSignal {
-    pub(super) tenure: Tenure,
+    pub(super) term: LeaseTerm,
 }
 
 impl LeaseSignal {
-    pub(super) const fn new(tenure: Tenure) -> Self {
-        Self { tenure }
+    pub(super) const fn new(term: LeaseTerm) -> Self {
+        Self { term }
     }
 
     /// Whether the lease is over, by the clock of this moment.
     #[must_use]
     pub fn is_lost(&self) -> bool {
-        self.tenure.lost().is_some()
+        self.term.lost().is_some()
     }
 
     /// Ends when the lease is over, with the reason. In a process that was forked it ends at once, with
@@ -50,7 +50,7 @@ impl LeaseSignal {
     ///
     /// It may be dropped and called again; nothing is lost.
     pub async fn lost(&self) -> LeaseLost {
-        self.tenure.when_lost().await
+        self.term.when_lost().await
     }
 
     /// Reads the clock and says whether the lease still holds, as [`Lease::check`](crate::Lease::check) does. It returns
@@ -60,14 +60,14 @@ impl LeaseSignal {
     ///
     /// [`LeaseLost`], with the reason: stop the work.
     pub fn check(&self) -> Result<Duration, LeaseLost> {
-        self.tenure.check()
+        self.term.check()
     }
 
     /// What is guaranteed to be left, as of [`Lease::validity`](crate::Lease::validity). Zero means that somebody else
     /// may hold the resource.
     #[must_use]
     pub fn validity(&self) -> Duration {
-        self.tenure.check().unwrap_or_default()
+        self.term.check().unwrap_or_default()
     }
 
     /// The lease's fencing token, as of [`Lease::token`](crate::Lease::token).
@@ -76,7 +76,7 @@ impl LeaseSignal {
     ///
     /// [`NoToken`], in classic mode and nowhere else.
     pub fn token(&self) -> Result<FencingToken, NoToken> {
-        self.tenure.token().ok_or(NoToken)
+        self.term.token().ok_or(NoToken)
     }
 }
 

@@ -108,7 +108,7 @@ impl Leases {
         let token = self.cohort.next(&offer, next.wanted)?;
         let number = self.current.number.wrapping_add(1);
         self.current = Current::new(number, token, next.keeps_until, next.linger);
-        let moved = self.lifecycle.handle_tenure(next.wanted.ttl, next.renewal, now);
+        let moved = self.lifecycle.handle_term(next.wanted.ttl, next.renewal, now);
         Ok(Begun { number, token, moved })
     }
 
@@ -132,7 +132,7 @@ impl Leases {
         }
         // Limits of a lease that is over are nobody's.
         let renewal = RenewalPolicy { renew: self.lifecycle.renews(), ..RenewalPolicy::default() };
-        self.lifecycle.handle_tenure(self.lifecycle.ttl(), renewal, now);
+        self.lifecycle.handle_term(self.lifecycle.ttl(), renewal, now);
         self.current = Current::new(self.current.number.wrapping_add(1), None, None, linger);
         self.lingers_until = Some(until);
         true

@@ -8,7 +8,7 @@ use std::{cmp::Reverse, fmt::Display, sync::Arc, time::Duration};
 use tokio::sync::oneshot;
 
 use crate::{
-    engine::{Engine, HeldTenure, NodeSlot, line::Ahead, resources::ResourceSlot},
+    engine::{Engine, HeldTerm, NodeSlot, line::Ahead, resources::ResourceSlot},
     error::{AcquireError, NodeOutcome, NodeReport, Reports},
     node::NodeError,
     protocol::{
@@ -28,7 +28,7 @@ pub(crate) struct AcquireSpec {
     pub(crate) caller: Caller,
 }
 
-pub(in crate::engine) type Answer = oneshot::Sender<Result<HeldTenure, AcquireError>>;
+pub(in crate::engine) type Answer = oneshot::Sender<Result<HeldTerm, AcquireError>>;
 
 /// What a lost round has met.
 pub(in crate::engine) type Met = protocol::Met<NodeError>;
@@ -130,7 +130,7 @@ impl Request {
     }
 
     /// Answers that it has been granted; where its caller has gone, that is dropped.
-    pub(in crate::engine) fn grant(self, held: HeldTenure) {
+    pub(in crate::engine) fn grant(self, held: HeldTerm) {
         drop(self.answer.send(Ok(held)));
     }
 

@@ -8,7 +8,7 @@ use futures::future::{Either, select};
 
 use super::{Log, Request};
 use crate::{
-    engine::{Engine, Grant, HeldTenure},
+    engine::{Engine, Grant, HeldTerm},
     error::AcquireError,
     protocol::{AskId, FencingToken, GrantId, NodeId, Owner, RoundStart, Timestamp},
     shield::shielded,
@@ -79,7 +79,7 @@ impl Engine {
         let Some(owner) = self.client.lock().keys(id).map(|(_, owner)| owner) else { return };
         let grant = Grant::new(self, Arc::clone(&request.resource), id, owner, &request.asked);
         // In its hands before anything of the user's is run, which may panic: dropping it gives it back.
-        let held = HeldTenure::new(grant.tenure(), Arc::clone(self));
+        let held = HeldTerm::new(grant.term(), Arc::clone(self));
         // A shutdown that comes now finds it; where one has come before, it is given back.
         let counts = self.client.lock().count(id);
         self.round_trip.sample(took);
@@ -90,7 +90,7 @@ impl Engine {
             grant.keep_near(self);
         }
         counter.into_iter().for_each(|counter| self.counted(counter));
-        let token = held.tenure.token();
+        let token = held.term.token();
         let waited = now.saturating_since(request.acquisition.started());
         let rounds = request.acquisition.lost_rounds().saturating_add(1);
         let (caller, target, owner) = (&request.asked.caller, grant.target(), grant.owner());

@@ -1,16 +1,16 @@
-//! A grant handed on: the next tenure begins where the one before ends, on the thread that releases.
+//! A grant handed on: the next lease term begins where the one before ends, on the thread that releases.
 //!
 //! It carries out what `protocol::Client` decides: who is next, whether the grant will do for it, and under which token. No command
 //! is sent, no timer is moved but where the next one asks for another ttl or renewal, and nothing is waited for.
 //!
-//! **Who may think that it holds, when.** The tenure changes in one step, under the lock of the client: before it, only
+//! **Who may think that it holds, when.** The lease term changes in one step, under the lock of the client: before it, only
 //! the number of the holder who releases is the current one, and after it only that of the next. A check, a signal or a
 //! heartbeat of the one before finds its number past, whatever it had read. So no two holders are told at once that the
 //! lease is theirs, and an effect of the holder before that still comes is refused by its older token.
 
 use std::{mem, sync::Arc};
 
-use super::{Grant, HeldTenure, Tenure};
+use super::{Grant, HeldTerm, LeaseTerm};
 use crate::{
     engine::{Engine, Request},
     protocol::{Begun, Passed, Timestamp, Wakeup},
@@ -19,7 +19,7 @@ use crate::{
 
 impl Grant {
     /// Hands it on to the first in line, if there is one and it will do for that one, or keeps it where that was asked for.
-    /// Then the tenure with this number is over, and nothing is to be released.
+    /// Then the lease term with this number is over, and nothing is to be released.
     pub(super) fn hand_on(self: &Arc<Self>, engine: &Arc<Engine>, number: u64) -> bool {
         if !self.client().may_pass(self.id) {
             return false;
@@ -48,7 +48,7 @@ impl Grant {
         let handed_on = match passed {
             Passed::To(request, begun, wakeup) => {
                 let before = self.held(&caller, before);
-                self.begin_tenure(engine, request, (begun, wakeup), before, now);
+                self.begin_term(engine, request, (begun, wakeup), before, now);
                 true
             }
             Passed::Kept(wakeup) => {
@@ -68,8 +68,8 @@ impl Grant {
         handed_on
     }
 
-    /// Tells of a tenure that has begun, and of the one before. No lock may be held.
-    fn begin_tenure(
+    /// Tells of a lease term that has begun, and of the one before. No lock may be held.
+    fn begin_term(
         self: &Arc<Self>,
         engine: &Arc<Engine>,
         request: Box<Request>,
@@ -79,17 +79,17 @@ impl Grant {
     ) {
         // In its hands before the runtime is asked, which may panic: dropping it gives it back. It is no shorter than before:
         // others are not handed it.
-        let tenure = Tenure::new(Arc::clone(self), number, token, request.asked.round.ttl);
-        let tenure = HeldTenure::new(tenure, Arc::clone(engine));
+        let term = LeaseTerm::new(Arc::clone(self), number, token, request.asked.round.ttl);
+        let term = HeldTerm::new(term, Arc::clone(engine));
         engine.wake(wakeup);
         metrics::released("handed_on");
         telemetry::handed_on(before);
-        // Those who look at the tenure before learn that it is over.
+        // Those who look at the lease term before learn that it is over.
         self.handle_changed();
         let held = self.held(&request.asked.caller, token);
         let waited = now.saturating_since(request.acquisition.started());
         telemetry::acquired(held, request.acquisition.lost_rounds(), waited);
-        // Where its caller has gone meanwhile, the tenure is dropped here, which hands it on again.
-        request.grant(tenure);
+        // Where its caller has gone meanwhile, the lease term is dropped here, which hands it on again.
+        request.grant(term);
     }
 }

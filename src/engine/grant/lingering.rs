@@ -9,7 +9,7 @@ use std::{mem, sync::Arc};
 
 use futures::future::{join_all, select};
 
-use super::{Grant, HeldTenure, Tenure};
+use super::{Grant, HeldTerm, LeaseTerm};
 use crate::{
     engine::{Engine, NodeSlot, Request},
     protocol::{Asks, Begun, Command, End, GrantId, Moment},
@@ -42,14 +42,14 @@ impl Grant {
             return Some(request);
         };
         // In its hands before the runtime is asked, which may panic: dropping it gives it back.
-        let tenure = Tenure::new(Arc::clone(self), number, token, asked.round.ttl);
-        let tenure = HeldTenure::new(tenure, Arc::clone(engine));
+        let term = LeaseTerm::new(Arc::clone(self), number, token, asked.round.ttl);
+        let term = HeldTerm::new(term, Arc::clone(engine));
         engine.wake(wakeup);
         metrics::lease_begun();
         let held =
             Held { caller: &request.asked.caller, target: self.target(), owner: self.owner, token };
         telemetry::acquired(held, 0, at.now.saturating_since(request.acquisition.started()));
-        request.grant(tenure);
+        request.grant(term);
         None
     }
 

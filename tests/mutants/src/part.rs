@@ -113,7 +113,7 @@ const LIKELY: [(&str, &[&str]); 25] = [
     ("grant/handing", &["handover"]),
     ("grant/lingering", &["linger"]),
     ("grant/lowering", &["downgrade"]),
-    ("grant/tenure", &["times::", "told::"]),
+    ("grant/term", &["times::", "told::"]),
     ("engine/cleanup", &["pending", "late"]),
     ("engine/renewals", &["times::", "crowd"]),
     ("engine/visit", &["looks", "seals", "restored", "gone::"]),

@@ -24,7 +24,7 @@ use self::model::{
     configs::{Config, Ends},
     report,
     search::{self, Limits},
-    tenures,
+    terms,
 };
 
 fn check(config: &Config) {
@@ -127,7 +127,7 @@ checks![
 fn breaks(search: impl FnOnce(Limits) -> search::Found) -> bool {
     let found = search(Limits::of(3_000_000));
     println!("{}", report::trace("tight", &found));
-    found.trace.is_some_and(|trace| trace.property == tenures::ONE)
+    found.trace.is_some_and(|trace| trace.property == terms::ONE)
 }
 
 #[test]

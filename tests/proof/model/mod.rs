@@ -17,5 +17,5 @@ pub(crate) mod pool;
 pub(crate) mod report;
 pub(crate) mod request;
 pub(crate) mod search;
-pub(crate) mod tenures;
+pub(crate) mod terms;
 pub(crate) mod visitor;

@@ -315,7 +315,7 @@ fn random_rows_begin_no_lease_that_a_new_round_would_not_have_been_as_good_for()
             assert!(lifecycle.lost().is_none() && left >= wanted.min_validity, "{seed}");
             assert!(wanted.ttl >= ttl && left >= wanted.ttl.mul_f64(0.48), "{seed}");
             let deadline = lifecycle.deadline();
-            lifecycle.handle_tenure(wanted.ttl, RenewalPolicy::default(), now);
+            lifecycle.handle_term(wanted.ttl, RenewalPolicy::default(), now);
             assert_eq!(lifecycle.deadline(), deadline, "a hand-over moves no deadline");
             ttl = wanted.ttl;
         }

@@ -1,13 +1,13 @@
 //! Leases that are renewed and handed on inside a process, beside another process.
 //!
 //! Goal: every lease of a grant has a token of its own, which rises, and none is handed on that is about to be lost. Method:
-//! `tenures` with rounds that ask for three tokens, two hand-overs to leases with a longer ttl, renewals, and an extension that nobody hears;
+//! `terms` with rounds that ask for three tokens, two hand-overs to leases with a longer ttl, renewals, and an extension that nobody hears;
 //! one of the three nodes never answers.
 
 use super::{Config, Ends};
 use crate::model::{
     search::{Found, Limits},
-    tenures::Setup,
+    terms::Setup,
 };
 
 pub(crate) const CONFIG: Config = Config {

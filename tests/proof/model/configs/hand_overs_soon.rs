@@ -3,7 +3,7 @@
 //! Goal and method are the same; it is small enough for its end.
 
 use super::{Config, Ends, hand_overs};
-use crate::model::tenures::Setup;
+use crate::model::terms::Setup;
 
 pub(crate) const CONFIG: Config = Config {
     name: "hand_overs_soon",

@@ -3,7 +3,7 @@
 //! Goal and method are the same; extensions of the writer and of the reader arrive behind each other.
 
 use super::{Config, Ends, late_renewals};
-use crate::model::tenures::Setup;
+use crate::model::terms::Setup;
 
 pub(crate) const CONFIG: Config = Config {
     name: "late_downgrades",

@@ -4,7 +4,7 @@
 //! time, so that nothing else could meet something longer. Method: that of `late_renewals`.
 
 use super::{Config, Ends, late_downgrades, late_renewals};
-use crate::model::tenures::Setup;
+use crate::model::terms::Setup;
 
 pub(crate) const CONFIG: Config = Config {
     name: "late_kept",

@@ -3,7 +3,7 @@
 //! Goal and method are the same.
 
 use super::{Config, Ends, late_renewals};
-use crate::model::tenures::Setup;
+use crate::model::terms::Setup;
 
 pub(crate) const CONFIG: Config = Config {
     name: "late_lingers",

@@ -1,7 +1,7 @@
 //! Renewals that arrive behind later ones, under leases of several ttls.
 //!
 //! Goal: nothing that was sent for an earlier lease or an earlier renewal lessens what a later one relies on. Method:
-//! `tenures` from the moment at which the first client has won on two nodes, and the third never answers. Its grant is handed
+//! `terms` from the moment at which the first client has won on two nodes, and the third never answers. Its grant is handed
 //! on, and the next lease asks for a longer ttl; an extension is given up; the client connects
 //! anew to all nodes, and what was under way arrives at any later time. The second client asks at any time; its messages take none, and
 //! with its answer the search ends: what it is told shows whether the first may rely on what it counts with.
@@ -9,7 +9,7 @@
 use super::{Config, Ends};
 use crate::model::{
     search::{Found, Limits},
-    tenures::Setup,
+    terms::Setup,
 };
 
 pub(crate) const CONFIG: Config = Config {

@@ -1,13 +1,13 @@
 //! A lease that is held on three nodes and renewed, and another client that asks for it.
 //!
 //! Goal: an extension that is late, or that too few nodes have heard of, keeps nobody in the belief that it holds. Method:
-//! `tenures` from the moment at which the first client has won, with an extension that nobody hears;
+//! `terms` from the moment at which the first client has won, with an extension that nobody hears;
 //! the second client's messages take no time, so that it is enough to ask when it asks.
 
 use super::{Config, Ends};
 use crate::model::{
     search::{Found, Limits},
-    tenures::Setup,
+    terms::Setup,
 };
 
 pub(crate) const CONFIG: Config = Config {

@@ -1,12 +1,12 @@
 //! Leases over time: two clients, one of whose clocks is as slow as the drift allows.
 //!
-//! Goal: exclusion, with the drift that is counted with, and not a tick less. Method: `tenures` with a ttl of four ticks of
+//! Goal: exclusion, with the drift that is counted with, and not a tick less. Method: `terms` with a ttl of four ticks of
 //! which a quarter is drift, and a client whose clock runs at three quarters of its rate.
 
 use super::{Config, Ends};
 use crate::model::{
     search::{Found, Limits},
-    tenures::Setup,
+    terms::Setup,
 };
 
 pub(crate) const CONFIG: Config = Config {

@@ -1,12 +1,12 @@
 //! Leases with a lock-delay, and nodes whose clocks step forward.
 //!
-//! Goal: steps by the lock-delay or less leave one holder; by a tick more they do not. Method: `tenures` with a lock-delay
+//! Goal: steps by the lock-delay or less leave one holder; by a tick more they do not. Method: `terms` with a lock-delay
 //! of two ticks, and one step for each node.
 
 use super::{Config, Ends};
 use crate::model::{
     search::{Found, Limits},
-    tenures::Setup,
+    terms::Setup,
 };
 
 pub(crate) const CONFIG: Config = Config {

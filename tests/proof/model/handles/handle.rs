@@ -9,7 +9,7 @@
 //! that the key is gone, which it may be at any time, and wrongly. What the driver does in several steps of its own, such as to
 //! carry out what follows from the end of a grant, is one step here, and a grant that has ended is forgotten in that. Of what
 //! was released a moment ago nothing is left for a while to those here who want it otherwise. A restore is never sent, nor is a
-//! permit filled in. Lock-delays and shutdowns: `tests/proof/protocol/client`, `leases` and `tenures` have those.
+//! permit filled in. Lock-delays and shutdowns: `tests/proof/protocol/client`, `leases` and `terms` have those.
 
 mod calls;
 mod properties;

@@ -9,7 +9,7 @@ use super::{TICK, kind::Covers};
 use crate::{
     model::{
         node::owner,
-        tenures::holder::{life, small},
+        terms::holder::{life, small},
     },
     protocol::{Command, FencingToken, EpochMark},
 };

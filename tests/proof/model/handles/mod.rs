@@ -6,7 +6,7 @@
 //! (`kind.rs`); messages that are executed and heard at any time, in the order of their connection; callers that go away; nodes
 //! that forget.
 //!
-//! Not modelled here: clocks that drift (`tenures`), connections that break (`leases`), lines on the nodes (`lines`), pauses.
+//! Not modelled here: clocks that drift (`terms`), connections that break (`leases`), lines on the nodes (`lines`), pauses.
 
 mod account;
 mod handle;
@@ -25,7 +25,7 @@ use super::{
     node::{Node, Nodes, Said},
     pool::{Part, Pool},
     search::{Found, Limits, Sometimes, Space, search},
-    tenures::wire::Wire,
+    terms::wire::Wire,
 };
 use crate::protocol::{EpochMark, Quorum, Timestamp};
 

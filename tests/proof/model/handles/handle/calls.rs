@@ -18,7 +18,7 @@ use super::{
 use crate::{
     model::{
         node::{owner, resource},
-        tenures::holder::small,
+        terms::holder::small,
     },
     protocol::{
         Answer, AskId, Begun, CallId, Command, End, Failure, GrantId, LeaseAction, Leases,

@@ -1,6 +1,6 @@
 //! What a world over time is made of: who is there, whose clocks are wrong by how much, and what may happen how often.
 
-use super::{NODES, Tenures};
+use super::{NODES, LeaseTerms};
 use crate::model::search::{Found, Limits, search};
 
 #[derive(Clone, Debug)]
@@ -86,6 +86,6 @@ impl Default for Setup {
 
 impl Setup {
     pub(crate) fn search(self, limits: Limits) -> Found {
-        search(&mut Tenures::new(self), limits)
+        search(&mut LeaseTerms::new(self), limits)
     }
 }

@@ -51,7 +51,7 @@ pub(crate) struct State {
     deaf: usize,
 }
 
-pub(crate) struct Tenures {
+pub(crate) struct LeaseTerms {
     setup: Setup,
     nodes: Nodes<(u8, u8, Letter)>,
     holders: Pool<Holder>,
@@ -66,7 +66,7 @@ pub(crate) const TOKENS: &str = "tokens are unique, and rise, also of leases tha
 pub(crate) const KEPT: &str =
     "what is held for a least time, or was lost with a lock-delay, is nobody else's before";
 
-impl Tenures {
+impl LeaseTerms {
     pub(crate) fn new(setup: Setup) -> Self {
         let (nodes, holders) = (Nodes::new(), Pool::new());
         let (wires, clocks, visitors) = (Pool::new(), Pool::new(), Pool::new());
@@ -139,7 +139,7 @@ impl State {
     }
 }
 
-impl Space for Tenures {
+impl Space for LeaseTerms {
     type State = State;
     type Step = Step;
 

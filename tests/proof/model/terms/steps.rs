@@ -2,7 +2,7 @@
 //!
 //! Goal: all that can happen, and little that cannot. Method: from the state and from what is left of the budget.
 
-use super::{NODES, Stage, State, Tenures, holder::Letter, wire::Wire};
+use super::{NODES, Stage, State, LeaseTerms, holder::Letter, wire::Wire};
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Step {
@@ -24,7 +24,7 @@ pub(crate) enum Step {
     Arrive(usize, usize),
 }
 
-impl Tenures {
+impl LeaseTerms {
     pub(super) fn possible(&self, state: &State, into: &mut Vec<Step>) {
         if self.setup.probes && state.holder(1).is_some() {
             return;

@@ -1,8 +1,8 @@
-//! A tenure: one lease's time under a grant.
+//! A lease term: one lease's time under a grant.
 //!
 //! It decides what a lease and its signals may be told of the grant: nothing once their time is over. A lease whose grant
 //! has been handed on is released for ever, whatever the next one does. It must never keep the grant from being handed
-//! on: whoever has a tenure has a number, and what is under way belongs to the grant.
+//! on: whoever has a lease term has a number, and what is under way belongs to the grant.
 
 use std::{
     fmt,
@@ -27,7 +27,7 @@ impl Grant {
     }
 
     /// Reads the clock, and declares the lease lost if its time is up: the timer that should have said so may
-    /// have been stopped together with this process. Of the tenure with this number, or of the current one.
+    /// have been stopped together with this process. Of the lease term with this number, or of the current one.
     pub(super) fn check(&self, number: Option<u64>) -> Result<Duration, LeaseLost> {
         let Some(engine) = self.engine.upgrade() else {
             // The lease kept the engine. So it has been dropped, and that has released it, unless it was lost before.
@@ -60,16 +60,16 @@ impl Grant {
     }
 }
 
-/// A tenure, as its lease and the signals of that know it. It may be kept for as long as one likes.
+/// A lease term, as its lease and the signals of that know it. It may be kept for as long as one likes.
 #[derive(Clone)]
-pub(crate) struct Tenure {
+pub(crate) struct LeaseTerm {
     grant: Arc<Grant>,
     number: u64,
     token: Option<FencingToken>,
     ttl: Nanos,
 }
 
-impl Tenure {
+impl LeaseTerm {
     pub(super) const fn new(
         grant: Arc<Grant>,
         number: u64,
@@ -193,30 +193,30 @@ impl Tenure {
     }
 }
 
-/// A tenure in the hands of its one holder. Dropping it releases it in the background.
-pub(crate) struct HeldTenure {
-    pub(crate) tenure: Tenure,
+/// A lease term in the hands of its one holder. Dropping it releases it in the background.
+pub(crate) struct HeldTerm {
+    pub(crate) term: LeaseTerm,
     pub(crate) engine: Arc<Engine>,
 }
 
-impl HeldTenure {
-    pub(in crate::engine) const fn new(tenure: Tenure, engine: Arc<Engine>) -> Self {
-        Self { tenure, engine }
+impl HeldTerm {
+    pub(in crate::engine) const fn new(term: LeaseTerm, engine: Arc<Engine>) -> Self {
+        Self { term, engine }
     }
 
     /// Its holder shares it with readers from now on, where it still has it.
     pub(crate) fn lower(&mut self) {
-        let Tenure { grant, number, .. } = &self.tenure;
-        if let Some(tenure) = grant.lower(&self.engine, *number) {
-            self.tenure = tenure;
+        let LeaseTerm { grant, number, .. } = &self.term;
+        if let Some(term) = grant.lower(&self.engine, *number) {
+            self.term = term;
             // Where that panics, the nodes follow with the next renewal.
-            shielded(|| self.tenure.grant.spread(&self.engine, &self.tenure));
+            shielded(|| self.term.grant.spread(&self.engine, &self.term));
         }
     }
 
     /// Starts the release, once, if there is anybody to carry it out.
     pub(crate) fn release(&self) -> Result<ReleaseAnswer, ReleaseError> {
-        self.tenure.grant.release(&self.engine, self.tenure.number)
+        self.term.grant.release(&self.engine, self.term.number)
     }
 
     /// Its holder lets go of it without a word on its work: where it has a lock-delay and that was cut short, by the loss
@@ -236,7 +236,7 @@ impl HeldTenure {
 
     /// The same, after a panic or not: then others are kept out for the lock-delay, where work was begun.
     fn give_up(&self, has_panicked: bool) {
-        let Tenure { grant, number, .. } = &self.tenure;
+        let LeaseTerm { grant, number, .. } = &self.term;
         if grant.leave_if_lost(&self.engine, *number) {
             return;
         }
@@ -250,26 +250,26 @@ impl HeldTenure {
 
     /// Ends it without a release.
     pub(crate) fn let_expire(&self) {
-        self.tenure.grant.let_expire(&self.engine, self.tenure.number);
+        self.term.grant.let_expire(&self.engine, self.term.number);
     }
 
     /// Others are kept out for so long from now, whenever it is released.
     pub(crate) fn hold_for(&self, least: Duration) {
         let until = self.engine.steady().saturating_add(least);
-        let Tenure { grant, number, .. } = &self.tenure;
+        let LeaseTerm { grant, number, .. } = &self.term;
         grant.client().change(grant.id, |leases| leases.hold(*number, until));
     }
 }
 
-impl Drop for HeldTenure {
+impl Drop for HeldTerm {
     fn drop(&mut self) {
         self.let_go();
     }
 }
 
-impl fmt::Debug for Tenure {
+impl fmt::Debug for LeaseTerm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tenure")
+        f.debug_struct("LeaseTerm")
             .field("target", self.target())
             .field("number", &self.number)
             .field("token", &self.token)
