@@ -504,7 +504,7 @@ fn a_child_leaves_every_kind_of_lease_to_its_parent() {
         sets: Vec<Lease>,
         permits: Vec<Permit>,
         readers: Vec<ReadLease>,
-        lowered: Vec<ReadLease>,
+        downgraded: Vec<ReadLease>,
         writers: Vec<Lease>,
         leaderships: Vec<Leadership>,
         delayed: Vec<Lease>,
@@ -521,7 +521,7 @@ fn a_child_leaves_every_kind_of_lease_to_its_parent() {
             .collect(),
         permits: (0..3).map(|_| semaphore.acquire().blocking().unwrap()).collect(),
         readers: (0..3).map(|_| redlock.read("reader").blocking().unwrap()).collect(),
-        lowered: (0..2).map(|n| write(format!("lowered{n}")).downgrade().unwrap()).collect(),
+        downgraded: (0..2).map(|n| write(format!("downgraded{n}")).downgrade().unwrap()).collect(),
         writers: (0..2).map(|n| write(format!("writer{n}"))).collect(),
         leaderships: elections.iter().map(|it| it.blocking_campaign().unwrap()).collect(),
         delayed: (0..2)
@@ -532,10 +532,10 @@ fn a_child_leaves_every_kind_of_lease_to_its_parent() {
             .collect(),
     };
     // Nodes follow a downgrade with an extension.
-    eventually("lowered", SOON, || {
+    eventually("downgraded", SOON, || {
         cluster.iter().all(|node| {
             (0..2).all(|n| {
-                node.get(format!("lowered{n}")).is_some_and(|it| it.starts_with(b"shared"))
+                node.get(format!("downgraded{n}")).is_some_and(|it| it.starts_with(b"shared"))
             })
         })
     });
@@ -549,7 +549,7 @@ fn a_child_leaves_every_kind_of_lease_to_its_parent() {
         let (elections, redlock, semaphore) =
             (elections.clone(), redlock.clone(), semaphore.clone());
         let child = move || {
-            let Held { sets, permits, readers, lowered, writers, leaderships, delayed } =
+            let Held { sets, permits, readers, downgraded, writers, leaderships, delayed } =
                 in_the_child.lock().unwrap().take().unwrap();
             assert!(
                 elections.iter().all(|it| !matches!(it.health(), ElectionHealth::Leading { .. }))
@@ -572,7 +572,7 @@ fn a_child_leaves_every_kind_of_lease_to_its_parent() {
             ended(one.blocking_release());
             drop(two);
             ended(clone.blocking_release());
-            let [one, two] = halves(lowered);
+            let [one, two] = halves(downgraded);
             ended(one.blocking_release());
             assert!(two.blocking_extend().is_err());
             drop(two);
@@ -609,7 +609,7 @@ fn a_child_leaves_every_kind_of_lease_to_its_parent() {
     let held = held.lock().unwrap().take().unwrap();
     assert!(held.sets.iter().chain(&held.writers).chain(&held.delayed).all(Lease::is_valid));
     assert!(held.permits.iter().all(|it| it.is_valid()));
-    assert!(held.readers.iter().chain(&held.lowered).all(ReadLease::is_valid));
+    assert!(held.readers.iter().chain(&held.downgraded).all(ReadLease::is_valid));
     for (election, leadership) in elections.iter().zip(&held.leaderships) {
         let seen = election.blocking_leader().unwrap();
         let leader = seen.leader().unwrap();

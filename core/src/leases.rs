@@ -41,7 +41,7 @@ pub struct Leases {
     /// It is not handed on.
     alone: bool,
     /// Its holder shares it with readers, and had it alone.
-    lowered: bool,
+    downgraded: bool,
     warning: Option<LossReason>,
     /// It is given back.
     ended: bool,
@@ -97,7 +97,7 @@ impl Leases {
             cohort,
             lock_delay: Nanos::new(lock_delay),
             alone,
-            lowered: false,
+            downgraded: false,
             warning: None,
             ended: false,
             left: false,
@@ -157,8 +157,8 @@ impl Leases {
     }
 
     /// Whether its holder shares it with readers, and had it alone.
-    pub const fn is_lowered(&self) -> bool {
-        self.lowered
+    pub const fn is_downgraded(&self) -> bool {
+        self.downgraded
     }
 
     /// Whether the current one asked for the grant to be kept behind it.
@@ -244,8 +244,8 @@ impl Leases {
     /// An extension has ended; `was_lowered` says whether the grant was shared with readers already when it began. Nodes that
     /// have made it a reader's since refuse it, and are no sign of a loss.
     #[must_use]
-    pub fn judged(&self, outcome: ExtendOutcome, was_lowered: bool) -> ExtendOutcome {
-        if outcome == ExtendOutcome::Lost && !was_lowered && self.lowered {
+    pub fn judged(&self, outcome: ExtendOutcome, was_downgraded: bool) -> ExtendOutcome {
+        if outcome == ExtendOutcome::Lost && !was_downgraded && self.downgraded {
             ExtendOutcome::InDoubt
         } else {
             outcome

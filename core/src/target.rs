@@ -35,7 +35,7 @@ pub enum Target {
     Shared(Resource),
     /// One resource that its owner had by itself, and shares with readers since. Where a node still has it as a key of that
     /// owner, an extension makes it an entry of that owner, and a release deletes it; for the rest it is as `Shared`.
-    Lowered(Resource),
+    Downgraded(Resource),
     /// One slot of a semaphore, which is held as any resource is.
     Slot(Slot),
     /// Whichever slot of a semaphore is free. It is asked for, and never held; a release of it is one of all the slots that
@@ -47,7 +47,7 @@ impl Target {
     /// Its resource; of several, the first in byte order; of any slot, that in whose line one waits for it.
     pub fn resource(&self) -> &Resource {
         match self {
-            Self::One(resource) | Self::Shared(resource) | Self::Lowered(resource) => resource,
+            Self::One(resource) | Self::Shared(resource) | Self::Downgraded(resource) => resource,
             Self::Set(set) => set.first(),
             Self::Slot(slot) => slot.resource(),
             Self::AnyOf(slots) => slots.line(),
@@ -57,7 +57,7 @@ impl Target {
     /// All of its resources, in byte order; slots by their numbers.
     pub fn resources(&self) -> &[Resource] {
         match self {
-            Self::One(resource) | Self::Shared(resource) | Self::Lowered(resource) => {
+            Self::One(resource) | Self::Shared(resource) | Self::Downgraded(resource) => {
                 slice::from_ref(resource)
             }
             Self::Set(set) => set.as_slice(),
@@ -69,7 +69,7 @@ impl Target {
     /// In whose lines those stand who wait for it.
     pub fn lines(&self) -> &[Resource] {
         match self {
-            Self::One(_) | Self::Set(_) | Self::Shared(_) | Self::Lowered(_) => self.resources(),
+            Self::One(_) | Self::Set(_) | Self::Shared(_) | Self::Downgraded(_) => self.resources(),
             Self::Slot(slot) => slice::from_ref(slot.line()),
             Self::AnyOf(slots) => slice::from_ref(slots.line()),
         }
@@ -84,7 +84,7 @@ impl Target {
     /// Whether it covers this one.
     pub fn covers(&self, resource: &Resource) -> bool {
         match self {
-            Self::One(one) | Self::Shared(one) | Self::Lowered(one) => one == resource,
+            Self::One(one) | Self::Shared(one) | Self::Downgraded(one) => one == resource,
             Self::Set(set) => set.as_slice().binary_search(resource).is_ok(),
             Self::Slot(_) | Self::AnyOf(_) => self.resources().contains(resource),
         }
@@ -102,12 +102,12 @@ impl Target {
 
     /// Whether it is held together with other readers.
     pub const fn is_shared(&self) -> bool {
-        matches!(self, Self::Shared(_) | Self::Lowered(_))
+        matches!(self, Self::Shared(_) | Self::Downgraded(_))
     }
 
     /// Whether it is held together with other readers by one who had it alone.
-    pub const fn is_lowered(&self) -> bool {
-        matches!(self, Self::Lowered(_))
+    pub const fn is_downgraded(&self) -> bool {
+        matches!(self, Self::Downgraded(_))
     }
 }
 

@@ -8,7 +8,7 @@
 mod ending;
 mod handing;
 mod lingering;
-mod lowering;
+mod downgrading;
 mod term;
 
 use std::{

@@ -86,8 +86,8 @@ impl Lease {
     }
 
     /// It is shared with readers from now on, where it still holds.
-    pub(crate) fn lower(&mut self) {
-        self.held.lower();
+    pub(crate) fn downgrade(&mut self) {
+        self.held.downgrade();
     }
 
     const fn term(&self) -> &LeaseTerm {

@@ -130,7 +130,7 @@ pub trait Node: Send + Sync + fmt::Debug + 'static {
     /// Whether a command may be a reader's ([`Target::Shared`](crate::protocol::Target::Shared)): several owners then have the
     /// resource together, each with an end of its own, and nobody else has it meanwhile. Their acquire does not raise the
     /// counter, and answers with it; their confirm raises it, and never lowers it. A writer may go on as a reader
-    /// ([`Target::Lowered`](crate::protocol::Target::Lowered)). Where a node of a handle does not know of readers, which is the
+    /// ([`Target::Downgraded`](crate::protocol::Target::Downgraded)). Where a node of a handle does not know of readers, which is the
     /// default, [`Redlock::read`](crate::Redlock::read) is refused. It is asked once, when the handle is built.
     fn takes_readers(&self) -> bool {
         false

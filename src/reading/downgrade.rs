@@ -1,7 +1,7 @@
 //! A writer that goes on as a reader.
 //!
 //! It decides of which leases that can be asked. What becomes of the grant, and of the nodes, is decided in
-//! `engine/grant/lowering.rs`.
+//! `engine/grant/downgrading.rs`.
 
 use std::fmt;
 
@@ -50,7 +50,7 @@ impl Lease {
         if let Err(reason) = may {
             return Err(DowngradeError { reason, lease: self });
         }
-        self.lower();
+        self.downgrade();
         ReadLease::new(self)
             .map_err(|lease| DowngradeError { reason: ReadersError::Classic, lease })
     }

@@ -175,7 +175,7 @@ pub(crate) fn handed_on(held: Held<'_>) {
 }
 
 /// The holder of a lease shares it with readers from now on.
-pub(crate) fn lowered(held: Held<'_>) {
+pub(crate) fn downgraded(held: Held<'_>) {
     let Held { target, owner, .. } = held;
     let token = held.token();
     event_for!(held.caller, DEBUG, resource = %target, %owner, token, "downgraded");

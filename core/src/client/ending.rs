@@ -127,14 +127,14 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
 
     /// Its holder shares it with readers from now on, under the number that is returned. Whoever is next here asks the nodes,
     /// which follow with the next extension. Nothing where it is over, or not of one resource.
-    pub fn lower(&mut self, id: GrantId, number: u64) -> Option<(u64, Option<FencingToken>)> {
+    pub fn downgrade(&mut self, id: GrantId, number: u64) -> Option<(u64, Option<FencingToken>)> {
         let grant = self.grants.get(id.0)?;
         let Target::One(resource) = &grant.target else { return None };
-        let lowered = Target::Lowered(resource.clone());
-        let number = self.change(id, |leases| leases.lower(number))??;
+        let downgraded = Target::Downgraded(resource.clone());
+        let number = self.change(id, |leases| leases.downgrade(number))??;
         let grant = self.grants.get_mut(id.0)?;
         // Whoever sends something for it from now on does so as a reader's.
-        grant.target = lowered;
+        grant.target = downgraded;
         Some((number, grant.leases.token()))
     }
 }

@@ -53,7 +53,7 @@ struct Renewed {
     grant: GrantId,
     tally: Tally,
     /// It was a reader's that had it alone before, when this began.
-    was_lowered: bool,
+    was_downgraded: bool,
     is_told: bool,
 }
 
@@ -135,8 +135,8 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
             while let Some((node, command)) = tally.poll_command() {
                 commands.get_mut(node.index()).into_iter().for_each(|of| of.push(command.clone()));
             }
-            let was_lowered = grant.leases.is_lowered();
-            leases.push(Renewed { grant: id, tally, was_lowered, is_told: false });
+            let was_downgraded = grant.leases.is_downgraded();
+            leases.push(Renewed { grant: id, tally, was_downgraded, is_told: false });
         }
         let nodes: Vec<(bool, Option<E>)> =
             iter::repeat_with(|| (false, None)).take(quorum.nodes()).collect();
@@ -194,21 +194,21 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         for (number, lease) in renewal.leases.iter_mut().enumerate() {
             if lease.tally.verdict() != Verdict::Pending && !mem::replace(&mut lease.is_told, true)
             {
-                decided.push((number, lease.grant, lease.was_lowered, outcome(&lease.tally)));
+                decided.push((number, lease.grant, lease.was_downgraded, outcome(&lease.tally)));
             }
         }
-        for (number, id_of_grant, was_lowered, outcome) in decided {
+        for (number, id_of_grant, was_downgraded, outcome) in decided {
             let is_extended = matches!(outcome, ExtendOutcome::Extended(_));
             let renewal = self.renewals.get(id.0).filter(|_| !is_extended);
             let doubt = renewal.map(|renewal| renewal.said_of(number));
             let Some(grant) = self.grants.get_mut(id_of_grant.0) else { continue };
-            let outcome = grant.leases.judged(outcome, was_lowered);
+            let outcome = grant.leases.judged(outcome, was_downgraded);
             if grant.leases.lasts() {
                 grant.doubt = doubt;
             }
             let (action, wakeup) = self.handle_extension(id_of_grant, outcome, at.now);
             self.wake(wakeup);
-            if was_lowered
+            if was_downgraded
                 && is_extended
                 && let Some(queue) = self.grants.get(id_of_grant.0).map(|grant| grant.queue)
             {

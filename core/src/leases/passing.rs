@@ -54,11 +54,11 @@ impl Leases {
     /// Its holder shares it with readers from now on, under another number, which is returned. Nothing where it is over
     /// already: that it stays for the same reason, and to whoever has its number, such as a shutdown that is about to
     /// release it.
-    pub fn lower(&mut self, number: u64) -> Option<u64> {
+    pub fn downgrade(&mut self, number: u64) -> Option<u64> {
         if !self.lasts() || self.is_past(Some(number)) {
             return None;
         }
-        self.lowered = true;
+        self.downgraded = true;
         self.current.number = number.wrapping_add(1);
         Some(self.current.number)
     }
@@ -78,7 +78,7 @@ impl Leases {
     }
 
     const fn goes_on(&self) -> bool {
-        !self.lowered && !self.ended && !self.current.shut_down
+        !self.downgraded && !self.ended && !self.current.shut_down
     }
 
     /// The next lease begins where the one before ends, in one step: from now on its number is the current one.

@@ -216,7 +216,7 @@ impl WaitList {
     }
 
     /// Its owner shares the key with readers from now on: those who wait to read are told, if they are next.
-    pub fn lower(&mut self, now: Timestamp, news: &mut LineNews<'_>) {
+    pub fn downgrade(&mut self, now: Timestamp, news: &mut LineNews<'_>) {
         self.expire(now);
         let reads_next = self.places().next().is_some_and(|first| first.reads);
         if reads_next && self.order.len() <= MOST {

@@ -65,7 +65,7 @@ impl NodeStore {
             Target::AnyOf(slots) => {
                 self.acquire_any((slots, first), (owner, ttl, note, hint), stand, clock, news)
             }
-            Target::Shared(resource) | Target::Lowered(resource) => {
+            Target::Shared(resource) | Target::Downgraded(resource) => {
                 self.read((resource, owner, ttl), hint, stand, clock, news)
             }
             _ => {

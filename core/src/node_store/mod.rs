@@ -191,8 +191,8 @@ impl NodeStore {
             },
             Command::Extend { target, owner, ttl, fenced } => match reader(&target) {
                 Some(resource) => {
-                    if target.is_lowered() {
-                        self.lower(resource, owner, ttl, now, news);
+                    if target.is_downgraded() {
+                        self.downgrade(resource, owner, ttl, now, news);
                     }
                     self.extend_read(resource, owner, ttl, now)
                 }
@@ -377,7 +377,7 @@ fn prolonged(
 /// The resource of a target that is shared.
 const fn reader(target: &Target) -> Option<&Resource> {
     match target {
-        Target::Shared(resource) | Target::Lowered(resource) => Some(resource),
+        Target::Shared(resource) | Target::Downgraded(resource) => Some(resource),
         _ => None,
     }
 }

@@ -159,7 +159,7 @@ impl NodeStore {
 
     /// A writer goes on as a reader: where the key still is its own, readers have it from now on, and its entry is the first.
     /// Those who wait to read and are next are told.
-    pub(super) fn lower(
+    pub(super) fn downgrade(
         &mut self,
         resource: &Resource,
         owner: Owner,
@@ -175,7 +175,7 @@ impl NodeStore {
         let longest = self.longest(now);
         let ends = key.and_then(|entry| entry.expires.or(longest));
         self.put_reader(resource, owner, prolonged(ends, ttl, longest, now), now);
-        self.in_line(resource, now, news, |line, news| line.lower(now, news));
+        self.in_line(resource, now, news, |line, news| line.downgrade(now, news));
     }
 
     pub(super) fn extend_read(

@@ -205,9 +205,9 @@ impl HeldTerm {
     }
 
     /// Its holder shares it with readers from now on, where it still has it.
-    pub(crate) fn lower(&mut self) {
+    pub(crate) fn downgrade(&mut self) {
         let LeaseTerm { grant, number, .. } = &self.term;
-        if let Some(term) = grant.lower(&self.engine, *number) {
+        if let Some(term) = grant.downgrade(&self.engine, *number) {
             self.term = term;
             // Where that panics, the nodes follow with the next renewal.
             shielded(|| self.term.grant.spread(&self.engine, &self.term));

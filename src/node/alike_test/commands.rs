@@ -163,7 +163,7 @@ impl Pair {
 
     /// Whether readers have what this step is about.
     fn is_read(&self, step: &Step) -> bool {
-        let Step::Release { on: On::Shared(on) | On::Lowered(on), .. } = step else { return false };
+        let Step::Release { on: On::Shared(on) | On::Downgraded(on), .. } = step else { return false };
         self.memory.get(name(*on)).as_deref() == Some(KeyHolder::SHARED)
     }
 
@@ -207,7 +207,7 @@ fn target(on: &On, any: bool) -> Target {
             Target::from(all.expect("a few names"))
         }
         On::Shared(number) => Target::Shared(resource(*number)),
-        On::Lowered(number) => Target::Lowered(resource(*number)),
+        On::Downgraded(number) => Target::Downgraded(resource(*number)),
         On::AnyOf(number) if any => Target::AnyOf(slots(*number)),
         On::AnyOf(number) => slot(*number, 0),
         On::Slot(number, at) => slot(*number, *at),

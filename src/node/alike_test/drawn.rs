@@ -114,7 +114,7 @@ impl Dice {
             680..700 => {
                 let record = self.rng.random_range(0..4);
                 let on = match self.on_of(owner) {
-                    On::One(name) | On::Lowered(name) => On::One(name),
+                    On::One(name) | On::Downgraded(name) => On::One(name),
                     _ => On::One(self.name()),
                 };
                 Step::Proclaim { on, owner, record, note: self.rng.random_bool(0.7) }
@@ -186,7 +186,7 @@ impl Dice {
                 On::Set((0..count).map(|_| self.name()).collect())
             }
             5..8 => On::Shared(self.name()),
-            _ => On::Lowered(self.name()),
+            _ => On::Downgraded(self.name()),
         }
     }
 
@@ -204,7 +204,7 @@ impl Dice {
     fn on_of(&mut self, owner: u8) -> On {
         match self.asked.get(&owner).filter(|_| self.rng.random_bool(0.5)) {
             // And now it reads on.
-            Some(On::One(name)) if self.rng.random_bool(0.3) => On::Lowered(*name),
+            Some(On::One(name)) if self.rng.random_bool(0.3) => On::Downgraded(*name),
             Some(on) => on.clone(),
             None => self.on(),
         }

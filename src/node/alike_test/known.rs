@@ -61,7 +61,7 @@ const NOW: Near = Near::Ahead(0);
 
 #[test]
 fn a_key_of_others_is_not_gone_because_it_is_empty() {
-    let all = [On::One(0), On::Set(vec![0, 1]), On::Shared(0), On::Lowered(0)];
+    let all = [On::One(0), On::Set(vec![0, 1]), On::Shared(0), On::Downgraded(0)];
     for on in all {
         let release = |keep| Step::Release { on: on.clone(), owner: 0, keep };
         let extend = Step::Extend { on: on.clone(), owner: 0, ttl: LONG };

@@ -24,7 +24,7 @@ pub(super) enum On {
     One(u8),
     Set(Vec<u8>),
     Shared(u8),
-    Lowered(u8),
+    Downgraded(u8),
     /// Of a semaphore, this slot.
     Slot(u8, u8),
     AnyOf(u8),
@@ -34,7 +34,7 @@ impl On {
     /// The names that it covers, each once, by their bytes.
     pub(super) fn names(&self) -> impl Iterator<Item = Vec<u8>> {
         let all: BTreeSet<Vec<u8>> = match self {
-            Self::One(one) | Self::Shared(one) | Self::Lowered(one) => [name(*one)].into(),
+            Self::One(one) | Self::Shared(one) | Self::Downgraded(one) => [name(*one)].into(),
             Self::Set(all) => all.iter().map(|one| name(*one)).collect(),
             Self::Slot(of, _) | Self::AnyOf(of) => [format!("s{of}").into()].into(),
         };

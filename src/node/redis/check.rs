@@ -61,7 +61,7 @@ fn scripts(classic: bool) -> impl Iterator<Item = impl FnMut(&mut Cmd)> {
             &script::EXTEND_READ,
             &script::RESTORE_READ,
             &script::RELEASE_READ,
-            &script::EXTEND_LOWERED,
+            &script::EXTEND_DOWNGRADED,
             &script::LEAVE,
         ]
     };

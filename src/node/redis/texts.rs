@@ -29,7 +29,7 @@ verb!(EXTEND "one", EXTEND_CLASSIC "classic" =
     ("prelude.lua" "tools.lua" "admitted.lua" "extend.lua"));
 verb!(EXTEND_READ "read" =
     ("prelude.lua" "tools.lua" "admitted.lua" "readers.lua" "extend.lua"));
-verb!(EXTEND_LOWERED "lowered" =
+verb!(EXTEND_DOWNGRADED "downgraded" =
     ("prelude.lua" "tools.lua" "admitted.lua" "line.lua" "readers.lua" "extend.lua"));
 verb!(RESTORE "one", RESTORE_CLASSIC "classic" =
     ("prelude.lua" "tools.lua" "admitted.lua" "restore.lua"));

@@ -246,16 +246,16 @@ async fn extend_together(
     commands: Vec<Command>,
 ) -> Result<Vec<Result<Reply, NodeError>>, NodeError> {
     let is_read = |command: &Command| command.target().is_some_and(Target::is_shared);
-    let is_lowered = |command: &Command| command.target().is_some_and(Target::is_lowered);
+    let is_downgraded = |command: &Command| command.target().is_some_and(Target::is_downgraded);
     let of_both =
         |some: &dyn Fn(&Command) -> bool| commands.iter().any(some) && !commands.iter().all(some);
-    if of_both(&is_lowered) {
-        return extend_both(session, commands, is_lowered).await;
+    if of_both(&is_downgraded) {
+        return extend_both(session, commands, is_downgraded).await;
     }
     if of_both(&is_read) {
         return extend_both(session, commands, is_read).await;
     }
-    if commands.len() > 1 && commands.iter().all(is_lowered) {
+    if commands.len() > 1 && commands.iter().all(is_downgraded) {
         return Ok(one_by_one(session, commands).await);
     }
     match extend(Arc::clone(&session), commands.clone()).await {
@@ -315,8 +315,8 @@ async fn extend(
     let identity = if commands.iter().all(fenced) { Some(session.identity()?) } else { None };
     let has_line = session.lines().are_on();
     let script = || match (identity.as_deref(), &commands[..]) {
-        (Some(identity), [Command::Extend { target, owner, ttl, .. }]) if target.is_lowered() => {
-            codec::lower(identity, target, *owner, *ttl, has_line)
+        (Some(identity), [Command::Extend { target, owner, ttl, .. }]) if target.is_downgraded() => {
+            codec::downgrade(identity, target, *owner, *ttl, has_line)
         }
         (identity, _) => codec::extend(identity, &commands),
     };

@@ -112,7 +112,7 @@ const LIKELY: [(&str, &[&str]); 25] = [
     ("engine/shield", &["cannot_be_a_semaphore"]),
     ("grant/handing", &["handover"]),
     ("grant/lingering", &["linger"]),
-    ("grant/lowering", &["downgrade"]),
+    ("grant/downgrading", &["downgrade"]),
     ("grant/term", &["times::", "told::"]),
     ("engine/cleanup", &["pending", "late"]),
     ("engine/renewals", &["times::", "crowd"]),

@@ -80,11 +80,11 @@ fn g1_one_number_holds_and_one_that_is_past_was_released_whatever_comes() {
 fn g1_a_holder_that_shares_it_with_readers_has_another_number_and_the_same_token() {
     let mut leases = taken(Asked::default());
     let token = leases.token();
-    assert_eq!(leases.lower(0), Some(1));
-    assert_eq!((leases.number(), leases.token(), leases.is_lowered()), (1, token, true));
+    assert_eq!(leases.downgrade(0), Some(1));
+    assert_eq!((leases.number(), leases.token(), leases.is_downgraded()), (1, token, true));
     assert_eq!(leases.left(Some(0), at(1)), Err(LossReason::Released));
     assert!(leases.left(Some(1), at(1)).is_ok());
-    assert!(leases.lower(0).is_none() && !leases.may_go_on(1), "readers come beside it");
+    assert!(leases.downgrade(0).is_none() && !leases.may_go_on(1), "readers come beside it");
     // An extension that was begun before is refused by those that have followed.
     let lost = ExtendOutcome::Lost;
     assert_eq!(leases.judged(lost, false), ExtendOutcome::InDoubt);
@@ -100,7 +100,7 @@ fn g2_a_grant_ends_once_and_goes_on_with_nothing() {
         assert!(ended.was_held && leases.has_ended() && !leases.lasts());
         assert!(leases.end(0, None).is_none());
         assert_eq!(leases.left(Some(0), at(1)), Err(reason.unwrap_or(LossReason::Released)));
-        assert!(!leases.may_go_on(0) && leases.lower(0).is_none() && leases.shut_down().is_none());
+        assert!(!leases.may_go_on(0) && leases.downgrade(0).is_none() && leases.shut_down().is_none());
         assert!(leases.begin_work(0).is_err());
         assert_eq!(leases.handle_extension(ExtendOutcome::Lost, at(2)), None);
         assert_eq!((leases.handle_check(at(99_999)), leases.poll_timeout()), (None, None));
@@ -252,7 +252,7 @@ enum Of {
 
 #[test]
 fn random_schedules_let_one_number_hold_at_a_time() {
-    let (mut handed, mut kept, mut resumed, mut lowered, mut lost, mut ended) = (0, 0, 0, 0, 0, 0);
+    let (mut handed, mut kept, mut resumed, mut downgraded, mut lost, mut ended) = (0, 0, 0, 0, 0, 0);
     for seed in 0..4_000 {
         let mut random = StdRng::seed_from_u64(seed);
         let lock_delay = if random.random_bool(0.3) { 1_000 * MS } else { Duration::ZERO };
@@ -306,11 +306,11 @@ fn random_schedules_let_one_number_hold_at_a_time() {
                     }
                 }
                 5 if random.random_bool(0.2) => {
-                    if let Some(number) = leases.lower(number) {
+                    if let Some(number) = leases.downgrade(number) {
                         assert!(is_current && !is_over, "seed {seed}");
                         numbers.values_mut().for_each(|of| *of = Of::Past);
                         numbers.insert(number, Of::Holder);
-                        lowered += 1;
+                        downgraded += 1;
                     }
                 }
                 6 => {
@@ -370,6 +370,6 @@ fn random_schedules_let_one_number_hold_at_a_time() {
             }
         }
     }
-    let all = [handed, kept, resumed, lowered, lost, ended];
+    let all = [handed, kept, resumed, downgraded, lost, ended];
     assert!(all.iter().all(|count| *count > 500), "{all:?}");
 }

@@ -110,7 +110,7 @@ fn t1_clocks_that_are_known_count_so_that_it_does_not_matter_who_answers_first()
         world.0.begin_round(at(1)).ticket.unwrap().get() / 1_000_000
     };
     assert_eq!([ticket([0, 1, 2], &[]), ticket([2, 3, 4], &[]), ticket([0, 3, 4], &[])], [30; 3]);
-    assert_eq!([ticket([0, 1, 2], &[4]), ticket([1, 2, 3], &[4])], [20; 2], "the lower of two");
+    assert_eq!([ticket([0, 1, 2], &[4]), ticket([1, 2, 3], &[4])], [20; 2], "the downgrade of two");
 }
 
 #[test]

@@ -32,7 +32,7 @@ fn a_target_says_of_what_kind_it_is_and_which_keys_and_lines_it_has() {
     for (target, shown, keys, lines, is) in [
         (Target::One(named("a")), "a", 1, "a", [false; 4]),
         (Target::Shared(named("a")), "a", 1, "a", [false, false, true, false]),
-        (Target::Lowered(named("a")), "a", 1, "a", [false, false, true, true]),
+        (Target::Downgraded(named("a")), "a", 1, "a", [false, false, true, true]),
         (set(&["b", "a"]), "a, b", 2, "a, b", [false, true, false, false]),
         (set(&["a", "a"]), "a", 1, "a", [false; 4]),
         (slot, "s/1", 1, "quorlock:slots:s", [false; 4]),
@@ -41,7 +41,7 @@ fn a_target_says_of_what_kind_it_is_and_which_keys_and_lines_it_has() {
         assert_eq!((target.to_string().as_str(), target.len()), (shown, keys), "{target:?}");
         let names: Vec<String> = target.lines().iter().map(Resource::to_string).collect();
         assert_eq!(names.join(", "), lines);
-        let kinds = [target.is_any(), target.is_set(), target.is_shared(), target.is_lowered()];
+        let kinds = [target.is_any(), target.is_set(), target.is_shared(), target.is_downgraded()];
         assert_eq!(kinds, is, "{shown}");
         assert!(target.resources().iter().all(|key| target.covers(key)));
         assert!(!target.covers(&named("s/9")) && !target.covers(&named("c")));

@@ -128,7 +128,7 @@ impl World {
             let (began, token) = (attempt.began, token.get());
             self.held.push(Held { process, began, from: step, token });
         } else if reads_on && !attempt.reads() {
-            attempt.send_to_all(&attempt.lower());
+            attempt.send_to_all(&attempt.downgrade());
         } else {
             attempt.send_to_all(&attempt.release());
             let left = attempt.cohort.clone();

@@ -101,7 +101,7 @@ impl Sum {
         sum.lingered += more.lingered;
         sum.held += more.held;
         sum.delayed += more.delayed;
-        sum.lowered += more.lowered;
+        sum.downgraded += more.downgraded;
         self.faults += outcome.faults;
         self.excused += usize::from(outcome.excused);
         self.killed += outcome.killed;
@@ -173,9 +173,9 @@ fn run_all(setup: Setup, test: &str) {
         let rarely = sum.rarely_reached(setup);
         assert!(rarely.is_empty(), "too rarely reached: S{rarely:?}");
         if setup.varied {
-            let Promises { lingered, held, delayed, lowered } = sum.promises;
+            let Promises { lingered, held, delayed, downgraded } = sum.promises;
             println!("{:?}", sum.promises);
-            let rarely = [lingered, held, delayed, lowered].into_iter().min().unwrap();
+            let rarely = [lingered, held, delayed, downgraded].into_iter().min().unwrap();
             assert!(rarely >= OFTEN as usize, "too rarely promised: {:?}", sum.promises);
         }
     }

@@ -19,7 +19,7 @@ pub(super) use self::{
     joining::{Looked, Process, admit, admitted, look, looked},
     votes::{
         acquire_classic, acquired_classic, confirm, confirmed, denial, extend, extended,
-        first_byte, holder, leave, lower, release, released, remaining, restore, restored,
+        first_byte, holder, leave, downgrade, release, released, remaining, restore, restored,
         track_next,
     },
 };

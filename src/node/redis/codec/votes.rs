@@ -116,7 +116,7 @@ pub(in crate::node::redis) fn restore<'a>(
     note: Option<&Note>,
 ) -> Script<'a> {
     let source: &Source = match (identity, target) {
-        (Some(_), Target::Shared(_) | Target::Lowered(_)) => &script::RESTORE_READ,
+        (Some(_), Target::Shared(_) | Target::Downgraded(_)) => &script::RESTORE_READ,
         (Some(_), _) => &script::RESTORE,
         (None, _) => &script::RESTORE_CLASSIC,
     };
@@ -166,7 +166,7 @@ pub(in crate::node::redis) fn extend<'a>(
 }
 
 /// An extension of a reader that was a writer.
-pub(in crate::node::redis) fn lower<'a>(
+pub(in crate::node::redis) fn downgrade<'a>(
     identity: &'a [u8],
     target: &'a Target,
     owner: Owner,
@@ -176,7 +176,7 @@ pub(in crate::node::redis) fn lower<'a>(
     let ttl = Arg::Number(validity::wire_millis(ttl));
     let args = List::Three([Arg::Bytes(identity), Arg::Owner(owner), ttl]);
     let lines = if has_line { target.lines() } else { &[] };
-    Script { source: &script::EXTEND_LOWERED, keys: with_own(target.resources()), lines, args }
+    Script { source: &script::EXTEND_DOWNGRADED, keys: with_own(target.resources()), lines, args }
 }
 
 /// One answer for each extension, of so many keys.
@@ -237,7 +237,7 @@ pub(in crate::node::redis) fn release(
             Some(keep) => List::Two([Arg::Owner(owner), keep]),
         };
         let source: &Source = match target {
-            Target::Lowered(_) | Target::Shared(_) => &script::RELEASE_READ,
+            Target::Downgraded(_) | Target::Shared(_) => &script::RELEASE_READ,
             _ => &script::RELEASE,
         };
         return Script { source, keys, lines, args };

@@ -1,22 +1,22 @@
--- KEYS[4] and on: resources, of several leases; of 'read' and 'lowered' their readers behind them, and of 'lowered', which is one
+-- KEYS[4] and on: resources, of several leases; of 'read' and 'downgraded' their readers behind them, and of 'downgraded', which is one
 -- lease, its line, where the client has one. ARGV: identity, then for each resource its owner and ttl in ms.
 -- {1, now, one of each}: 1 extended, 0 the key is gone, 2 it is somebody else's. No key and no entry is made anew, and none is
 -- made to end sooner.
 local answer, size = {1, now}, #KEYS - 3
-if KIND == 'read' then size = size / 2 elseif KIND == 'lowered' then size = 1 end
+if KIND == 'read' then size = size / 2 elseif KIND == 'downgraded' then size = 1 end
 for index = 1, size do
   local key, owner, ttl = KEYS[3 + index], ARGV[2 * index], tonumber(ARGV[2 * index + 1])
   local readers = KEYS[3 + size + index]
   local holder = value_of(key)
   -- A writer goes on as a reader: from now on readers have the key, and its entry is the first. What is left of earlier ones is
   -- void. Where this user may keep no readers it stays a writer's, which keeps others out, and is not lost for that.
-  local lowers = KIND == 'lowered' and holder == owner
-  if lowers then
+  local downgrades = KIND == 'downgraded' and holder == owner
+  if downgrades then
     redis.call('UNLINK', readers)
-    lowers = type(redis.pcall('ZADD', readers, 'XX', '0', '')) == 'number'
+    downgrades = type(redis.pcall('ZADD', readers, 'XX', '0', '')) == 'number'
   end
   local said = holder == '' and redis.call('PTTL', key) == -2 and 0 or 2
-  if lowers then
+  if downgrades then
     put(key, readers, owner, no_less(ttl, redis.call('PTTL', key)), false)
     if KEYS[6] then
       -- Those who wait to read are told, if they are next. A writer is not: the key is not free.

@@ -26,6 +26,6 @@ const SETUP: Setup = Setup {
     requests: [&[READS, ALONE, ALONE], &[READS, READS]],
     rounds: 3,
     cancels: 1,
-    lowers: 1,
+    downgrades: 1,
     ..Setup::PLAIN
 };

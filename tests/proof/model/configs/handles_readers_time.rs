@@ -27,7 +27,7 @@ const SETUP: Setup = Setup {
     until: 2,
     lingers: true,
     renews: true,
-    lowers: 1,
+    downgrades: 1,
     ttl_ticks: 2,
     ..Setup::PLAIN
 };

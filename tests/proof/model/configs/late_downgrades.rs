@@ -18,4 +18,4 @@ pub(crate) const CONFIG: Config = Config {
     ],
 };
 
-pub(crate) const SETUP: Setup = Setup { lowers: true, until: 7, ..late_renewals::BASE };
+pub(crate) const SETUP: Setup = Setup { downgrades: true, until: 7, ..late_renewals::BASE };

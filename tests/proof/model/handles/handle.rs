@@ -279,17 +279,17 @@ impl Handle {
     }
 
     /// Whether its holder has it alone, and may share it.
-    pub(crate) fn may_lower(&self, index: usize) -> bool {
+    pub(crate) fn may_downgrade(&self, index: usize) -> bool {
         let holds = self.account.fate(index);
         matches!(holds, Fate::Holds { attempt, .. } if self.attempts[attempt].covers == Covers::One)
     }
 
     /// A holder goes on as a reader.
-    pub(crate) fn lower(&mut self, index: usize, at: At<'_>) {
+    pub(crate) fn downgrade(&mut self, index: usize, at: At<'_>) {
         let Fate::Holds { attempt, number } = self.account.fate(index) else { return };
         let Some(id) = self.attempts[attempt].grant else { return };
-        let Some((number, _)) = self.client.lower(id, number) else { return };
-        self.attempts[attempt].covers = Covers::Lowered;
+        let Some((number, _)) = self.client.downgrade(id, number) else { return };
+        self.attempts[attempt].covers = Covers::Downgraded;
         self.account.set(index, Fate::Holds { attempt, number });
         self.client.extend(id, &at.moment());
         self.client.handle_grant_over(id);

@@ -82,7 +82,7 @@ pub(crate) enum Covers {
     One,
     Shared,
     /// By one who had it alone.
-    Lowered,
+    Downgraded,
     Slot(u8),
     /// Whichever slot it is. Nobody holds that.
     Any,
@@ -99,7 +99,7 @@ impl Covers {
         match target {
             Target::One(_) => Self::One,
             Target::Shared(_) => Self::Shared,
-            Target::Lowered(_) => Self::Lowered,
+            Target::Downgraded(_) => Self::Downgraded,
             Target::Slot(slot) => Self::Slot(slot.number()),
             Target::AnyOf(slots) if slots.len() == SLOTS => Self::Any,
             // All but the one that was won.
@@ -116,14 +116,14 @@ impl Covers {
         match self {
             Self::One => resource(0).into(),
             Self::Shared => Target::Shared(resource(0)),
-            Self::Lowered => Target::Lowered(resource(0)),
+            Self::Downgraded => Target::Downgraded(resource(0)),
             Self::Slot(slot) => Target::Slot(slots().slot(slot).expect("one of them")),
             Self::Any => slots().into(),
         }
     }
 
     pub(crate) const fn reads(self) -> bool {
-        matches!(self, Self::Shared | Self::Lowered)
+        matches!(self, Self::Shared | Self::Downgraded)
     }
 
     /// Which resource it is that is held.

@@ -46,7 +46,7 @@ pub(crate) struct Setup {
     /// How many callers go away before they are answered.
     pub(crate) cancels: u8,
     /// How many of those who have it alone go on as readers.
-    pub(crate) lowers: u8,
+    pub(crate) downgrades: u8,
     /// How many nodes forget everything, and vote no more.
     pub(crate) vanishes: u8,
     /// Whether each answer is heard as soon as it is given.
@@ -65,7 +65,7 @@ impl Setup {
         lingers: false,
         renews: false,
         cancels: 0,
-        lowers: 0,
+        downgrades: 0,
         vanishes: 0,
         prompt: false,
         until: 0,
@@ -80,7 +80,7 @@ impl Setup {
 struct Ghost {
     now: u8,
     cancels: u8,
-    lowers: u8,
+    downgrades: u8,
     vanishes: u8,
     /// The highest tokens of all leases that have begun.
     tokens: Tokens,
@@ -111,7 +111,7 @@ pub(crate) enum Step {
     Cancel(usize, usize),
     GiveBack(usize, usize),
     /// A holder goes on as a reader.
-    Lower(usize, usize),
+    Downgrade(usize, usize),
     Execute(usize, usize),
     Hear(usize, usize),
     /// A node restarts with nothing, and votes no more.
@@ -174,7 +174,7 @@ impl Space for Handles {
     }
 
     fn first(&mut self) -> State {
-        let Setup { handles, nodes, cancels, lowers, vanishes, .. } = self.setup;
+        let Setup { handles, nodes, cancels, downgrades, vanishes, .. } = self.setup;
         let (wires, tokens) = (vec![Wire::default(); nodes], Tokens::default());
         State {
             nodes: vec![Part::new(Node::new(0)); nodes],
@@ -182,7 +182,7 @@ impl Space for Handles {
                 .map(|number| Part::new(Handle::new(number as u8, &self.setup)))
                 .collect(),
             wires: vec![Part::new(wires); handles],
-            ghost: Part::new(Ghost { now: 0, cancels, lowers, vanishes, tokens, wrong: false }),
+            ghost: Part::new(Ghost { now: 0, cancels, downgrades, vanishes, tokens, wrong: false }),
         }
     }
 
@@ -220,7 +220,7 @@ impl Space for Handles {
                 add(waits && goes, Step::Cancel(at, index));
                 let has = matches!(fate, Fate::Holds { .. } | Fate::Lost { .. });
                 add(has, Step::GiveBack(at, index));
-                add(state.ghost.lowers > 0 && handle.may_lower(index), Step::Lower(at, index));
+                add(state.ghost.downgrades > 0 && handle.may_downgrade(index), Step::Downgrade(at, index));
             }
             for (node, wire) in state.wires[at].iter().enumerate() {
                 add(!wire.there.is_empty(), Step::Execute(at, node));
@@ -257,9 +257,9 @@ impl Space for Handles {
                 next.does(at, &setup, |it, at| it.cancel(index, at));
             }
             Step::GiveBack(at, index) => next.does(at, &setup, |it, at| it.give_back(index, at)),
-            Step::Lower(at, index) => {
-                next.ghost.edit().lowers -= 1;
-                next.does(at, &setup, |it, at| it.lower(index, at));
+            Step::Downgrade(at, index) => {
+                next.ghost.edit().downgrades -= 1;
+                next.does(at, &setup, |it, at| it.downgrade(index, at));
             }
             Step::Execute(at, node) => {
                 let message = next.wires[at].edit()[node].there.remove(0);
@@ -339,7 +339,7 @@ impl Space for Handles {
         sometimes.note(
             "a lease was handed on",
             has(|fate| matches!(fate, Fate::Holds { number: 1.., .. }))
-                && !held.contains(&Covers::Lowered),
+                && !held.contains(&Covers::Downgraded),
         );
         sometimes.note("a lease was lost in time", has(|fate| matches!(fate, Fate::Lost { .. })));
         sometimes.note("one pauses while another process holds", holds && any(pauses));
@@ -348,7 +348,7 @@ impl Space for Handles {
         sometimes.note("a grant was nobody's", any(Handle::keeps));
         sometimes.note("several read", read > 1);
         sometimes.note("one pauses while others read", read > 0 && any(pauses));
-        sometimes.note("a writer reads on", held.contains(&Covers::Lowered));
+        sometimes.note("a writer reads on", held.contains(&Covers::Downgraded));
         let slots = held.iter().filter(|covers| matches!(covers, Covers::Slot(_))).count();
         sometimes.note("all permits are held", slots == SLOTS);
         sometimes.note("all is at rest", state.handles.iter().all(|it| it.is_at_rest()));
@@ -365,7 +365,7 @@ impl Space for Handles {
             Step::Again(at, index) => format!("request {index} of process {at} asks again"),
             Step::Cancel(at, index) => format!("request {index} of process {at} goes away"),
             Step::GiveBack(at, index) => format!("request {index} of process {at} gives back"),
-            Step::Lower(at, index) => format!("request {index} of process {at} reads on"),
+            Step::Downgrade(at, index) => format!("request {index} of process {at} reads on"),
             Step::Execute(at, node) => {
                 let message = state.wires[at][node].there[0];
                 format!("node {node} executes {message:?} of process {at}")

@@ -34,7 +34,7 @@ impl Holder {
             self.wrong = Some(KEPT);
         }
         let leases = mine.leases()?;
-        if leases.is_lowered() {
+        if leases.is_downgraded() {
             self.wrong = Some(SHARED);
         }
         let left = validity::left(leases.lifecycle().deadline(), now);
@@ -64,9 +64,9 @@ impl Holder {
     }
 
     /// Its holder shares it with readers from now on, and the nodes follow.
-    pub(crate) fn lower(&mut self, now: Timestamp) -> Outbox {
+    pub(crate) fn downgrade(&mut self, now: Timestamp) -> Outbox {
         if let Some(mine) = &mut self.mine {
-            let before = mine.lower(now);
+            let before = mine.downgrade(now);
             let holds =
                 |number| mine.leases().is_some_and(|of_it| of_it.left(Some(number), now).is_ok());
             if before.is_none_or(holds) {
@@ -85,8 +85,8 @@ impl Holder {
     }
 
     /// Whether its holder shares it with readers.
-    pub(super) fn is_lowered(&self) -> bool {
-        self.mine.as_ref().and_then(Mine::leases).is_some_and(Leases::is_lowered)
+    pub(super) fn is_downgraded(&self) -> bool {
+        self.mine.as_ref().and_then(Mine::leases).is_some_and(Leases::is_downgraded)
     }
 }
 

@@ -38,7 +38,7 @@ pub(crate) enum Letter {
         life: u8,
         number: u8,
         /// From now on readers have it.
-        lowered: bool,
+        downgraded: bool,
     },
     Release {
         /// For how long the key is kept.
@@ -49,7 +49,7 @@ pub(crate) enum Letter {
 impl Letter {
     /// The command of this client.
     pub(crate) fn command(self, client: u8) -> Command {
-        let (owner, reads) = (owner(client), Target::Lowered(resource(0)));
+        let (owner, reads) = (owner(client), Target::Downgraded(resource(0)));
         let ttl = |ticks: u8| Duration::from_millis(u64::from(ticks) * TICK);
         match self {
             Self::Acquire { hint, count, life, mark } => Command::Acquire {
@@ -67,8 +67,8 @@ impl Letter {
                 let token = FencingToken::new(u64::from(token));
                 Command::Confirm { target: resource(0).into(), owner, token, mark }
             }
-            Self::Extend { life, lowered, .. } => {
-                let target = if lowered { reads } else { resource(0).into() };
+            Self::Extend { life, downgraded, .. } => {
+                let target = if downgraded { reads } else { resource(0).into() };
                 Command::Extend { target, owner, ttl: ttl(life), fenced: true }
             }
             Self::Release { keep } => {
@@ -269,7 +269,7 @@ pub(crate) fn letter(command: &Command, number: u8) -> Option<Letter> {
             Some(Letter::Confirm { token: small(token.get()), mark: *mark })
         }
         Command::Extend { target, ttl, .. } => {
-            Some(Letter::Extend { life: life(*ttl), number, lowered: target.is_lowered() })
+            Some(Letter::Extend { life: life(*ttl), number, downgraded: target.is_downgraded() })
         }
         Command::Release { keep, .. } => Some(Letter::Release { keep: keep.map_or(0, life) }),
         _ => None,

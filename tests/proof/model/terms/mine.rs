@@ -260,13 +260,13 @@ impl Mine {
     }
 
     /// It is shared with readers, and the nodes follow. The number of the lease before.
-    pub(super) fn lower(&mut self, now: Timestamp) -> Option<u64> {
+    pub(super) fn downgrade(&mut self, now: Timestamp) -> Option<u64> {
         let id = self.grant?;
         let number = self.client.leases(id)?.number();
-        let lowered = self.client.lower(id, number);
+        let downgraded = self.client.downgrade(id, number);
         self.client.extend(id, &at(now));
         self.settle(now);
-        lowered.map(|_| number)
+        downgraded.map(|_| number)
     }
 
     /// Whether what is kept would end by one who has found it kept a moment ago.

@@ -285,9 +285,9 @@ impl Space for LeaseTerms {
                 let now = self.own_time(client, now);
                 next.edit(client).linger(&self.setup, now)?;
             }
-            Step::Lower(client) => {
+            Step::Downgrade(client) => {
                 let now = self.own_time(client, now);
-                let sent = next.edit(client).lower(now);
+                let sent = next.edit(client).downgrade(now);
                 next.send(client, sent);
             }
             Step::Reconnect(client) => {

@@ -14,7 +14,7 @@ pub(crate) struct Setup {
     /// A grant is kept as nobody's before the next lease has it.
     pub(crate) lingers: bool,
     /// A holder may go on as a reader.
-    pub(crate) lowers: bool,
+    pub(crate) downgrades: bool,
     /// How often a client connects anew to all nodes, and what is under way arrives when it likes.
     pub(crate) cuts: u8,
     pub(crate) delay_ticks: u8,
@@ -56,7 +56,7 @@ impl Setup {
         later_ticks: 0,
         hold_ticks: 0,
         lingers: false,
-        lowers: false,
+        downgrades: false,
         cuts: 0,
         delay_ticks: 0,
         drift_per_mille: 0,

@@ -18,7 +18,7 @@ pub(crate) enum Step {
     GiveBack(usize),
     GiveUpExtension(usize),
     Linger(usize),
-    Lower(usize),
+    Downgrade(usize),
     Reconnect(usize),
     /// What the connection before has not delivered.
     Arrive(usize, usize),
@@ -41,7 +41,7 @@ impl LeaseTerms {
             let may = if self.setup.lingers { lingers } else { held };
             add(may && goes_on, Step::HandOn(client));
             add(held && goes_on && self.setup.lingers, Step::Linger(client));
-            add(held && self.setup.lowers && !holder.is_lowered(), Step::Lower(client));
+            add(held && self.setup.downgrades && !holder.is_downgraded(), Step::Downgrade(client));
             add(holder.is_timed() || holder.stage == Stage::Over, Step::GiveBack(client));
             let is_open = !state.wires[client].iter().all(Wire::is_idle);
             add(is_open && state.clock.cuts > 0, Step::Reconnect(client));
@@ -97,7 +97,7 @@ impl LeaseTerms {
                 format!("client {client} waits no more for its extension")
             }
             Step::Linger(client) => format!("client {client} keeps its grant, and nobody holds it"),
-            Step::Lower(client) => format!("client {client} shares it with readers from now on"),
+            Step::Downgrade(client) => format!("client {client} shares it with readers from now on"),
             Step::Reconnect(client) => format!("client {client} connects anew to all nodes"),
         }
     }

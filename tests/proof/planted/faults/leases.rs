@@ -127,7 +127,7 @@ pub(super) const FAULTS: &[Fault] = &[
         number: 72,
         name: "a holder that goes on as a reader keeps its number",
         edits: &[
-            edit("leases/passing.rs", "        self.lowered = true;\n        self.current.number = number.wrapping_add(1);", "        self.lowered = true;\n        self.current.number = if $is { number } else { number.wrapping_add(1) };"),
+            edit("leases/passing.rs", "        self.downgraded = true;\n        self.current.number = number.wrapping_add(1);", "        self.downgraded = true;\n        self.current.number = if $is { number } else { number.wrapping_add(1) };"),
         ],
         configuration: "late_downgrades",
         property: "one number holds",
@@ -145,7 +145,7 @@ pub(super) const FAULTS: &[Fault] = &[
         number: 74,
         name: "a grant that its holder shares with readers is handed on",
         edits: &[
-            edit("leases/passing.rs", "!self.lowered && !self.ended", "!self.ended"),
+            edit("leases/passing.rs", "!self.downgraded && !self.ended", "!self.ended"),
         ],
         configuration: "late_downgrades",
         property: "what readers share",

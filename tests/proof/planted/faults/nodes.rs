@@ -179,7 +179,7 @@ pub(super) const FAULTS: &[Fault] = &[
     },
     Fault {
         number: 68,
-        name: "a reader's confirm lowers the counter",
+        name: "a reader's confirm downgrades the counter",
         edits: &[
             edit("node_store/readers.rs", "counter < token.get()", "counter != token.get()"),
         ],

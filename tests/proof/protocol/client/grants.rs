@@ -294,7 +294,7 @@ fn k4_a_grant_goes_to_the_first_that_is_in_time_or_to_nobody() {
     // One that does not pass: its holder shares it.
     let Held { mut client, queue, id } = held(Duration::ZERO);
     stands(&mut client, queue, waits("first"));
-    client.lower(id, 0).unwrap();
+    client.downgrade(id, 0).unwrap();
     assert!(client.hand_on(id, 1, &moment(20)).is_none());
 }
 

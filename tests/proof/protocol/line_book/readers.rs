@@ -142,12 +142,12 @@ fn readers_that_come_one_after_the_other_are_told_together_and_no_writer_with_th
 
 #[test]
 fn a_holder_that_shares_its_key_lets_readers_in_that_are_next() {
-    let lower = |node: &mut Node| node.told_by(|line, news| line.lower(at(1), news));
-    assert_eq!(lower(&mut mixed()), [next(1), beside(2, 1)]);
+    let downgrade = |node: &mut Node| node.told_by(|line, news| line.downgrade(at(1), news));
+    assert_eq!(downgrade(&mut mixed()), [next(1), beside(2, 1)]);
     let mut behind = held_before(1);
     behind.read(waits(2, 2), Held, 0);
-    assert_eq!(lower(&mut behind), [], "a writer is next");
-    assert_eq!(lower(&mut Node::default()), []);
+    assert_eq!(downgrade(&mut behind), [], "a writer is next");
+    assert_eq!(downgrade(&mut Node::default()), []);
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn a_crowd_beyond_all_measure_keeps_no_reader_out() {
     assert_eq!(node.read(stand(10_001), Free, 0), Came::Granted);
     let mut readers = Node { is_held: true, ..Node::default() };
     (0..10_001).for_each(|number| _ = readers.read(stand(number), Held, 0));
-    assert_eq!(readers.told_by(|line, news| line.lower(at(0), news)), []);
+    assert_eq!(readers.told_by(|line, news| line.downgrade(at(0), news)), []);
 }
 
 #[test]

@@ -93,17 +93,17 @@ impl Attempt {
         let RoundSpec { target, owner, .. } = self.round.spec().clone();
         let target = match target {
             // It may have gone on as a reader.
-            Target::One(resource) => Target::Lowered(resource),
+            Target::One(resource) => Target::Downgraded(resource),
             target => target,
         };
         Command::Release { target, owner, keep: None }
     }
 
     /// A writer goes on as a reader.
-    pub(super) fn lower(&self) -> Command {
+    pub(super) fn downgrade(&self) -> Command {
         let RoundSpec { target, owner, ttl, .. } = self.round.spec().clone();
         Command::Extend {
-            target: Target::Lowered(target.resource().clone()),
+            target: Target::Downgraded(target.resource().clone()),
             owner,
             ttl,
             fenced: true,
@@ -111,12 +111,12 @@ impl Attempt {
     }
 
     /// A restore of what was won, or of what it goes for; of a writer also as of one that reads on.
-    pub(super) fn restore(&self, lowered: bool) -> Option<Command> {
+    pub(super) fn restore(&self, downgraded: bool) -> Option<Command> {
         let RoundSpec { target, owner, ttl, .. } = self.round.spec().clone();
         let target = match target {
             Target::AnyOf(slots) => Target::Slot(slots.slot(self.granted.first()?.1?)?),
-            Target::One(resource) if lowered && resource.as_bytes() == b"r" => {
-                Target::Lowered(resource)
+            Target::One(resource) if downgraded && resource.as_bytes() == b"r" => {
+                Target::Downgraded(resource)
             }
             target => target,
         };

@@ -144,7 +144,7 @@ impl Node {
         let held = (0..6).map(attempt_owner).find(|owner| self.store.holds(name, *owner, start()));
         match held.filter(|_| self.kind == Kind::Readers && rng.random_bool(0.7)) {
             Some(owner) => {
-                let target = Target::Lowered(name.clone());
+                let target = Target::Downgraded(name.clone());
                 self.done(Command::Release { target, owner, keep: None }).unwrap();
             }
             // With all readers, whose entries are left behind.

@@ -124,7 +124,7 @@ impl SimServer {
                 })
             }
             (Bug::LowersToNobody, Command::Extend { target, owner, ttl, .. })
-                if target.is_lowered() =>
+                if target.is_downgraded() =>
             {
                 let (resource, granted) = (target.resource(), Ok(Reply::Granted(Granted::DONE)));
                 let value = self.memory.get(resource.as_bytes()).unwrap_or_default();

@@ -32,7 +32,7 @@ pub(super) struct Holding {
     pub(super) ends: Timestamp,
     /// What it has seen of the lease, from the grant on.
     pub(super) seen: Vec<told::Seen>,
-    pub(super) is_lowered: bool,
+    pub(super) is_downgraded: bool,
     /// Nobody else has it before.
     pub(super) kept_until: Option<Timestamp>,
 }
@@ -138,14 +138,14 @@ impl Worker {
         // a little before its time is over.
         let is_stopped = self.machine.stopped_since(holding.asked).is_some()
             || self.machine.has_jumped_since(holding.asked);
-        let is_new = !is_stopped && !holding.is_lowered;
+        let is_new = !is_stopped && !holding.is_downgraded;
         self.notes.judge(told::check(&holding.owner, &holding.seen, is_new));
         let mut record = self.notes.record();
         record.lost += usize::from(lost.is_some());
         let is_early = holding.kept_until.is_some_and(|kept_until| until < kept_until);
         record.promises.held += usize::from(lost.is_none() && is_early);
         record.promises.delayed += usize::from(left.is_some());
-        record.promises.lowered += usize::from(holding.is_lowered && until > holding.from);
+        record.promises.downgraded += usize::from(holding.is_downgraded && until > holding.from);
         drop(record);
         self.record(holding, until, kept_out);
     }

@@ -232,7 +232,7 @@ impl Worker {
             believed,
             ends,
             seen,
-            is_lowered: false,
+            is_downgraded: false,
             // By clocks that may be a hundredth apart.
             kept_until: wish.hold.map(|hold| from.saturating_add(hold.mul_f64(0.98))),
         };
@@ -245,10 +245,10 @@ impl Worker {
         let held = self.machine.holds();
         let mut lost = self.work(&lease, &mut holding, wish.longest).await;
         let mut lease = lease;
-        let lowers = self.setup.readers && lost.is_none() && runtime.chance(0.5)
+        let downgrades = self.setup.readers && lost.is_none() && runtime.chance(0.5)
             || self.setup.varied && lost.is_none() && runtime.chance(0.1);
-        if lowers {
-            lease = self.lower(lease, &mut holding);
+        if downgrades {
+            lease = self.downgrade(lease, &mut holding);
             lost = self.work(&lease, &mut holding, 2 * wish.longest).await;
         }
         let end = runtime.below(3);
@@ -364,15 +364,15 @@ impl Worker {
         None
     }
 
-    fn lower(&self, lease: Holds, holding: &mut Holding) -> Holds {
+    fn downgrade(&self, lease: Holds, holding: &mut Holding) -> Holds {
         let Holds::Alone(writer) = lease else { return lease };
         let runtime = self.runtime();
         // What it had alone is over, and what it shares begins.
         // Nor are others kept out who read.
         holding.kept_until = None;
         self.write_down(holding, None, None);
-        holding.owner.push_str(", lowered");
-        (holding.reads, holding.is_lowered) = (true, true);
+        holding.owner.push_str(", downgraded");
+        (holding.reads, holding.is_downgraded) = (true, true);
         (holding.asked, holding.from) = (runtime.now(), runtime.now());
         let reader = Holds::Shared(writer.downgrade().unwrap());
         assert_eq!(reader.token(), holding.token);

@@ -31,7 +31,7 @@ pub(crate) struct Promises {
     /// A lease was lost by its time and left, with a lock-delay.
     pub(crate) delayed: usize,
     /// A writer has read on.
-    pub(crate) lowered: usize,
+    pub(crate) downgraded: usize,
 }
 
 #[derive(Default)]

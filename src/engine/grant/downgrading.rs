@@ -14,7 +14,7 @@ impl Grant {
     /// Its holder shares it with readers from now on, under another lease term. `None` where it is over already, which it stays
     /// for the same reason and to whoever has its number, such as a shutdown that is about to release it; or where it is not
     /// of one resource.
-    pub(super) fn lower(self: &Arc<Self>, engine: &Engine, number: u64) -> Option<LeaseTerm> {
+    pub(super) fn downgrade(self: &Arc<Self>, engine: &Engine, number: u64) -> Option<LeaseTerm> {
         // Asked before any lock is taken: in a forked process a thread that is not there may have it.
         if !engine.is_served() {
             return None;
@@ -25,8 +25,8 @@ impl Grant {
             let _ = self.left();
         });
         let mut client = self.client();
-        let (number, token) = client.lower(self.id, number)?;
-        let _ = self.instead.set(Box::new(Target::Lowered(resource.clone())));
+        let (number, token) = client.downgrade(self.id, number)?;
+        let _ = self.instead.set(Box::new(Target::Downgraded(resource.clone())));
         let ttl = client.leases(self.id)?.lifecycle().ttl();
         drop(client);
         Some(LeaseTerm::new(Arc::clone(self), number, token, ttl))
@@ -37,7 +37,7 @@ impl Grant {
     pub(super) fn spread(self: &Arc<Self>, engine: &Arc<Engine>, term: &LeaseTerm) {
         let caller = self.client().data(self.id).map(|kept| kept.caller.clone());
         let caller = caller.unwrap_or_default();
-        telemetry::lowered(self.held(&caller, term.token()));
+        telemetry::downgraded(self.held(&caller, term.token()));
         // Those who look at the lease term before learn that it is over; whoever is next here asks the nodes.
         self.handle_changed();
         let mut at = None;
