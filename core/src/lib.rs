@@ -92,7 +92,7 @@ pub use acquisition::{
     Acquisition, GiveUp, LostRound, Next, Traffic, TurnedAway, WaitPolicy, WaitSettings,
 };
 pub use admission::{
-    Admission, AdmissionBlock, AdmissionNews, AdmissionPolicy, VoteGuard, Blame, Claim, Errand, Floor,
+    Admission, AdmissionBlock, AdmissionNews, AdmissionPolicy, VoteGuard, ClockFault, Claim, Errand, Floor,
     Join, Marker, NodeClock, Sight, Standing, Visit, VisitStep, VoteBlock,
 };
 pub use client::{

@@ -21,7 +21,7 @@ use super::{
 use crate::{
     node::{NodeError, NodeState},
     protocol::{
-        Admission, AdmissionNews, Blame, Errand, Floor, Join, Marker, NodeId, Sight, Timestamp,
+        Admission, AdmissionNews, ClockFault, Errand, Floor, Join, Marker, NodeId, Sight, Timestamp,
         Visit, VisitStep,
     },
     telemetry::{self, NodeShown},
@@ -257,7 +257,7 @@ impl Engine {
                 telemetry::max_ttl_raised(shown, *from, *to);
             }
             AdmissionNews::Judged(verdicts) => {
-                if verdicts.contains(&Some(Blame::Ours))
+                if verdicts.contains(&Some(ClockFault::Ours))
                     && let Some(times) = self.is_told(Repeated::OwnClock)
                 {
                     telemetry::own_clock_jumped(times);

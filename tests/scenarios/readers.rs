@@ -14,7 +14,7 @@ use super::{
     MARKER, MS,
     scripts::{ETAG, IDENTITY, Node, RESOURCE, without_early_end},
     texts::{
-        ACQUIRE, ACQUIRE_READ, CONFIRM, CONFIRM_READ, EXTEND, EXTEND_LOWERED, EXTEND_READ, RELEASE,
+        ACQUIRE, ACQUIRE_READ, CONFIRM, CONFIRM_READ, EXTEND, EXTEND_DOWNGRADED, EXTEND_READ, RELEASE,
         RELEASE_READ, RESTORE, RESTORE_READ,
     },
 };
@@ -59,7 +59,7 @@ impl Both {
             }
             Command::Extend { owner, ttl, .. } => {
                 let script = match target {
-                    Target::Lowered(_) => EXTEND_LOWERED,
+                    Target::Downgraded(_) => EXTEND_DOWNGRADED,
                     Target::Shared(_) => EXTEND_READ,
                     _ => EXTEND,
                 };
@@ -73,7 +73,7 @@ impl Both {
             }
             Command::Release { owner, .. } => {
                 let (script, keys) = match target {
-                    Target::Lowered(_) | Target::Shared(_) => {
+                    Target::Downgraded(_) | Target::Shared(_) => {
                         (RELEASE_READ, &[RESOURCE, READERS][..])
                     }
                     _ => (RELEASE, &[RESOURCE][..]),
@@ -160,8 +160,8 @@ fn release(reads: bool, owner: Owner) -> Command {
 }
 
 /// The same of a reader that was a writer.
-fn lowered(command: Command) -> Command {
-    let target = Target::Lowered(Resource::new(RESOURCE).unwrap());
+fn downgraded(command: Command) -> Command {
+    let target = Target::Downgraded(Resource::new(RESOURCE).unwrap());
     match command {
         Command::Extend { owner, ttl, fenced, .. } => {
             Command::Extend { target, owner, ttl, fenced }
@@ -284,7 +284,7 @@ fn a_writer_that_goes_on_as_a_reader_makes_one_entry_of_its_key_and_of_nothing_e
     let both = Both::new();
     let hint = both.server.now_us();
     let [writer, void, other] = [1, 2, 3].map(|byte| Owner::from_random([byte; 16]));
-    let lower = lowered(extend(true, writer));
+    let lower = downgraded(extend(true, writer));
     assert_eq!(both.run(&lower), None, "no key is made");
     assert!(both.run(&acquire(true, void, TTL, hint)).is_some());
     assert_eq!(both.run(&lower), None, "nor an entry");
@@ -295,16 +295,16 @@ fn a_writer_that_goes_on_as_a_reader_makes_one_entry_of_its_key_and_of_nothing_e
     assert_eq!(both.run(&extend(true, void)), None, "it is of an earlier phase");
     assert_eq!(both.run(&extend(false, writer)), None, "it is no key of its own any more");
     assert_eq!(both.run(&restore(false, writer)), None);
-    assert_eq!(both.run(&lowered(restore(true, writer))), None, "it stands");
+    assert_eq!(both.run(&downgraded(restore(true, writer))), None, "it stands");
     assert!(both.run(&lower).is_some(), "again, as any reader's");
     assert!(both.run(&acquire(true, other, TTL, hint)).is_some());
-    assert!(both.run(&lowered(release(true, writer))).is_some());
+    assert!(both.run(&downgraded(release(true, writer))).is_some());
     assert!(both.run(&extend(true, other)).is_some(), "that of the other stays");
     assert!(both.run(&release(true, other)).is_some());
     // Where the node has not followed.
     assert!(both.run(&acquire(false, writer, TTL, hint)).is_some());
-    assert_eq!(both.run(&lowered(release(true, other))), None, "it is not the other's");
-    assert!(both.run(&lowered(release(true, writer))).is_some());
+    assert_eq!(both.run(&downgraded(release(true, other))), None, "it is not the other's");
+    assert!(both.run(&downgraded(release(true, writer))).is_some());
     assert_eq!(both.memory.get(RESOURCE), None);
 }
 
@@ -433,9 +433,9 @@ fn readers_are_extended_where_the_memory_is_full() {
     full(false);
     assert!(both.run(&acquire(false, writer, TTL, hint)).is_some());
     full(true);
-    let lower = lowered(extend(true, writer));
+    let lower = downgraded(extend(true, writer));
     assert!(both.run(&lower).is_some(), "one that was a writer");
     assert!(both.run(&lower).is_some());
-    assert!(both.run(&lowered(release(true, writer))).is_some());
+    assert!(both.run(&downgraded(release(true, writer))).is_some());
     assert_eq!(both.memory.get(RESOURCE), None);
 }

@@ -1,13 +1,13 @@
 //! Whose clock has jumped, asked of all: which clocks are read and how often, and what follows from the verdict.
 //!
-//! It carries out what `blame` decides on the readings. It never lets a jump be judged by readings from before it, nor by
+//! It carries out what `clock_fault` decides on the readings. It never lets a jump be judged by readings from before it, nor by
 //! a look in the middle of which another jump was seen.
 
 use alloc::{boxed::Box, vec::Vec};
 use core::mem;
 
 use super::{
-    Admission, AdmissionNews, Blame, Marker, NodeClock, Sight, blame::Witness, sight::connected,
+    Admission, AdmissionNews, ClockFault, Marker, NodeClock, Sight, clock_fault::Witness, sight::connected,
 };
 use crate::{command::NodeId, time::Timestamp};
 
@@ -111,8 +111,8 @@ impl Inquiry {
             admission.everyone().zip(&mut admission.nodes).zip(&verdicts)
         {
             match (verdict, record.jumped_in) {
-                (Some(Blame::Node), Some(epoch)) => self.blamed.push((node, epoch)),
-                (Some(Blame::Ours | Blame::Nobody), _) => record.forget_jump(),
+                (Some(ClockFault::Node), Some(epoch)) => self.blamed.push((node, epoch)),
+                (Some(ClockFault::Ours | ClockFault::Nobody), _) => record.forget_jump(),
                 _ => {}
             }
         }

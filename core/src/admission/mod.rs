@@ -61,7 +61,7 @@
 
 mod admitting;
 mod agenda;
-mod blame;
+mod clock_fault;
 mod clock;
 mod floor;
 mod inquiry;
@@ -77,7 +77,7 @@ use core::time::Duration;
 
 pub(super) use self::agenda::READ_EVERY;
 pub use self::{
-    blame::Blame,
+    clock_fault::ClockFault,
     clock::NodeClock,
     floor::{AdmissionBlock, AdmissionPolicy},
     marker::{Claim, Errand, Floor, Join, Marker},
@@ -87,7 +87,7 @@ pub use self::{
     step::VisitStep,
     visit::Visit,
 };
-use self::{blame::Clocks, standing::NodeRecord};
+use self::{clock_fault::Clocks, standing::NodeRecord};
 use crate::{
     command::{EpochMark, NodeId},
     round::Quorum,

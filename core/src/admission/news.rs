@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use core::time::Duration;
 
-use super::{AdmissionBlock, Blame, Floor};
+use super::{AdmissionBlock, ClockFault, Floor};
 use crate::command::NodeId;
 
 /// What has happened, for a log. Nothing depends on whether it is read.
@@ -40,5 +40,5 @@ pub enum AdmissionNews {
         to: Duration,
     },
     /// Jumps have been judged: who is to blame for that of each node, where there is one.
-    Judged(Box<[Option<Blame>]>),
+    Judged(Box<[Option<ClockFault>]>),
 }

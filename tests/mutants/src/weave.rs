@@ -62,7 +62,7 @@ pub(crate) fn weave(work: &Work, part: &Part, mutants: &[Mutant]) -> Result<Wove
         }
         say(&format!("{} do not compile so", left_out.len()));
         if left_out.len() == count {
-            return Err("the copy does not compile, and no mutant is to blame".into());
+            return Err("the copy does not compile, and no mutant is to clock_fault".into());
         }
     }
 }

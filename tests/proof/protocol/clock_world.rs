@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use quorlock_core::{
-    Admission, AdmissionNews, AdmissionPolicy, Blame, Marker, NodeClock, NodeId, Quorum, Sight,
+    Admission, AdmissionNews, AdmissionPolicy, ClockFault, Marker, NodeClock, NodeId, Quorum, Sight,
     Timestamp, Visit, VisitStep, VoteBlock,
 };
 
@@ -26,7 +26,7 @@ pub(crate) struct World {
     pub(crate) nodes: Vec<There>,
     pub(crate) admission: Admission,
     pub(crate) looked: u64,
-    pub(crate) verdicts: Vec<(usize, Blame)>,
+    pub(crate) verdicts: Vec<(usize, ClockFault)>,
     /// After the node has been read in the next look, our own clock stands still for so long.
     pub(crate) stall_after: Option<(usize, u64)>,
     /// So long a reply waits on our side.
@@ -216,7 +216,7 @@ impl World {
             if let AdmissionNews::Judged(verdicts) = news {
                 judged = true;
                 let verdicts = verdicts.iter().enumerate();
-                self.verdicts.extend(verdicts.filter_map(|(node, blame)| Some((node, (*blame)?))));
+                self.verdicts.extend(verdicts.filter_map(|(node, clock_fault)| Some((node, (*clock_fault)?))));
             }
         }
         judged
@@ -247,7 +247,7 @@ impl World {
     }
 
     pub(crate) fn blamed(&self) -> Vec<usize> {
-        let blamed = |(node, blame): &(usize, Blame)| (*blame == Blame::Node).then_some(*node);
+        let blamed = |(node, clock_fault): &(usize, ClockFault)| (*clock_fault == ClockFault::Node).then_some(*node);
         self.verdicts.iter().filter_map(blamed).collect()
     }
 }

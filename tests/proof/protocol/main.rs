@@ -15,7 +15,7 @@ mod acquisition;
 mod acquisition_histories;
 mod acquisition_reference;
 mod admission;
-mod blame;
+mod clock_fault;
 mod client;
 mod clock_world;
 mod concurrency;

@@ -213,7 +213,7 @@ fn m6_a_node_whose_data_went_back_joins_again_as_one_that_has_lost_it() {
         hand.says(1, high_of(99));
         assert_eq!(hand.poll(), look(0..3, PLAIN));
         let read = hand.poll();
-        assert_eq!(hand.verdicts(), [Some(Blame::Ours), None, Some(Blame::Ours)]);
+        assert_eq!(hand.verdicts(), [Some(ClockFault::Ours), None, Some(ClockFault::Ours)]);
         for (index, _) in joins_of(&read) {
             hand.says(index, if index == 1 { high_of(99) } else { ready(1) });
         }
@@ -296,7 +296,7 @@ fn m8_all_clocks_are_read_twice_since_the_last_jump_before_anybody_is_blamed() {
     assert_eq!(hand.poll(), look([0], PLAIN), "the others do not answer any more");
     assert_eq!(hand.news(), []);
     assert_eq!(hand.poll(), look([0], PLAIN));
-    assert_eq!(hand.verdicts()[0], Some(Blame::Undecided));
+    assert_eq!(hand.verdicts()[0], Some(ClockFault::Undecided));
 }
 
 /// Those of a look in which a jump is seen are of no use to judge it by.

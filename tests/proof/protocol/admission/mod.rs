@@ -9,7 +9,7 @@
 use std::{sync::Arc, time::Duration};
 
 use quorlock_core::{
-    Admission, AdmissionBlock, AdmissionNews, AdmissionPolicy, Blame, Floor, Join, Marker,
+    Admission, AdmissionBlock, AdmissionNews, AdmissionPolicy, ClockFault, Floor, Join, Marker,
     NodeClock, Sight, Visit, VisitStep, VoteBlock,
 };
 
@@ -123,7 +123,7 @@ impl Hand {
     }
 
     /// The last verdict on each node.
-    fn verdicts(&mut self) -> Vec<Option<Blame>> {
+    fn verdicts(&mut self) -> Vec<Option<ClockFault>> {
         let judged = |news| match news {
             AdmissionNews::Judged(verdicts) => Some(verdicts.into_vec()),
             _ => None,

@@ -204,7 +204,7 @@ fn m2_no_answer_counts_while_the_clock_is_in_question_and_the_verdict_ends_that(
     assert!(hand.admission.handle_marker(node(0), ready(1), hand.now()));
     assert_eq!(hand.may_vote(0), Err(VoteBlock::ClockInQuestion));
     assert_eq!(hand.judge(&[0, 1, 2]), look([0], PLAIN.force(Some(1))));
-    assert_eq!(hand.verdicts(), [Some(Blame::Node), None, None]);
+    assert_eq!(hand.verdicts(), [Some(ClockFault::Node), None, None]);
     assert_eq!(hand.may_vote(0), Err(VoteBlock::ClockInQuestion), "until it has answered that");
     hand.says(0, joining(2).kept(true));
     assert_eq!(hand.may_vote(0), Err(VoteBlock::Quarantined { remaining: QUARANTINE }));
@@ -213,7 +213,7 @@ fn m2_no_answer_counts_while_the_clock_is_in_question_and_the_verdict_ends_that(
     hand.jump(0);
     hand.jump(1);
     assert_eq!(hand.judge(&[0, 1, 2]), look([0, 1], PLAIN));
-    assert_eq!(hand.verdicts(), [Some(Blame::Ours), Some(Blame::Ours), None]);
+    assert_eq!(hand.verdicts(), [Some(ClockFault::Ours), Some(ClockFault::Ours), None]);
     assert_eq!(hand.may_vote(0), Err(VoteBlock::NotLookedAt));
     hand.says(0, ready(1));
     assert_eq!(hand.may_vote(0), Ok(()));
@@ -223,13 +223,13 @@ fn m2_no_answer_counts_while_the_clock_is_in_question_and_the_verdict_ends_that(
     for waits in [Duration::ZERO, QUARANTINE - Duration::from_millis(1)] {
         hand.now += waits;
         let _ = hand.judge(&[0]);
-        assert_eq!(hand.verdicts()[0], Some(Blame::Undecided));
+        assert_eq!(hand.verdicts()[0], Some(ClockFault::Undecided));
         hand.says(0, ready(1));
         assert_eq!(hand.may_vote(0), Err(VoteBlock::ClockInQuestion));
     }
     hand.now += Duration::from_millis(1);
     assert_eq!(joins_of(&hand.judge(&[0])), [(0, PLAIN)]);
-    assert_eq!(hand.verdicts()[0], Some(Blame::Nobody));
+    assert_eq!(hand.verdicts()[0], Some(ClockFault::Nobody));
     hand.says(0, ready(1));
     assert_eq!(hand.may_vote(0), Ok(()));
 }
@@ -254,7 +254,7 @@ fn m2_nothing_is_believed_of_a_node_whose_clock_is_in_question() {
     assert_eq!(hand.begin(), look(0..3, PLAIN));
     assert_eq!(hand.poll(), look([1], PLAIN), "the others do not answer just now");
     let _ = hand.poll();
-    assert_eq!(hand.verdicts()[1], Some(Blame::Undecided));
+    assert_eq!(hand.verdicts()[1], Some(ClockFault::Undecided));
     hand.says(0, joining(5));
     hand.says(2, ready(1));
     assert_eq!(hand.poll(), look(0..3, PLAIN));

@@ -9,7 +9,7 @@ mod far;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use quorlock_core::{Blame, NodeClock, NodeId};
+use quorlock_core::{ClockFault, NodeClock, NodeId};
 
 use super::clock_world::{MS, QUARANTINE, SECOND, Stretch, World};
 
@@ -67,7 +67,7 @@ fn a_node_whose_clock_runs_fast_or_slow_or_stops_is_to_blame() {
         let mut world = World::new(&[per_million, 100, -100]);
         world.pass(15 * SECOND, 0, 50 * MS);
         assert!(!world.blamed().is_empty(), "{per_million}");
-        assert!(world.verdicts.iter().all(|verdict| *verdict == (0, Blame::Node)), "{per_million}");
+        assert!(world.verdicts.iter().all(|verdict| *verdict == (0, ClockFault::Node)), "{per_million}");
     }
 }
 
@@ -81,17 +81,17 @@ fn a_clock_that_has_jumped_there_and_back_is_to_blame() {
         assert!(world.nodes[0].suspected);
         world.step(0, -by);
         world.judge();
-        assert_eq!(world.verdicts, [(0, Blame::Node)]);
+        assert_eq!(world.verdicts, [(0, ClockFault::Node)]);
     }
 }
 
 #[test]
 fn nodes_that_are_stepped_by_different_amounts_are_to_blame_and_by_the_same_it_was_our_clock() {
-    for (steps, blame) in [
-        ([2, 6, 12], Blame::Node),
-        ([2, 6, 0], Blame::Node),
-        ([-2, 6, 0], Blame::Node),
-        ([4, 4, 0], Blame::Ours),
+    for (steps, clock_fault) in [
+        ([2, 6, 12], ClockFault::Node),
+        ([2, 6, 0], ClockFault::Node),
+        ([-2, 6, 0], ClockFault::Node),
+        ([4, 4, 0], ClockFault::Ours),
     ] {
         let mut world = World::new(&[0, 0, 0]);
         world.pass(5 * SECOND, 1, SECOND);
@@ -101,7 +101,7 @@ fn nodes_that_are_stepped_by_different_amounts_are_to_blame_and_by_the_same_it_w
         let stepped = steps.iter().filter(|by| **by != 0).count();
         assert_eq!(world.verdicts.len(), stepped, "{steps:?}");
         assert!(
-            world.verdicts.iter().all(|(_, verdict)| *verdict == blame),
+            world.verdicts.iter().all(|(_, verdict)| *verdict == clock_fault),
             "{:?}",
             world.verdicts
         );
@@ -118,7 +118,7 @@ fn a_step_of_a_node_is_seen_beside_a_stall_of_our_clock() {
     world.look();
     world.judge();
     assert_eq!(world.blamed(), [3]);
-    let ours = world.verdicts.iter().filter(|(_, blame)| *blame == Blame::Ours).count();
+    let ours = world.verdicts.iter().filter(|(_, clock_fault)| *clock_fault == ClockFault::Ours).count();
     assert_eq!(ours, 4);
 }
 
@@ -135,11 +135,11 @@ fn whose_clock_it_was_is_known_once_the_others_can_be_asked() {
         }
         world.pass(20 * SECOND, 0, SECOND);
         assert!(!world.verdicts.is_empty());
-        assert!(world.verdicts.iter().all(|(_, blame)| *blame == Blame::Undecided));
+        assert!(world.verdicts.iter().all(|(_, clock_fault)| *clock_fault == ClockFault::Undecided));
         (2..5).for_each(|node| world.nodes[node].up = true);
         world.pass(SECOND, 0, SECOND);
-        let blame = if stall { Blame::Ours } else { Blame::Node };
-        assert_eq!(world.verdicts.last().unwrap().1, blame);
+        let clock_fault = if stall { ClockFault::Ours } else { ClockFault::Node };
+        assert_eq!(world.verdicts.last().unwrap().1, clock_fault);
         assert!(world.nodes.iter().all(|node| !node.suspected));
     }
 }
@@ -151,7 +151,7 @@ fn a_single_node_is_always_to_blame() {
     world.step(0, 1_000_000);
     world.look();
     world.judge();
-    assert_eq!(world.verdicts, [(0, Blame::Node)]);
+    assert_eq!(world.verdicts, [(0, ClockFault::Node)]);
 }
 
 /// One that the property above has found: by a clock that stands still, what comes after is not later.
@@ -181,7 +181,7 @@ fn a_jump_is_judged_once() {
     world.pass(12 * SECOND, 0, SECOND);
     world.suspect(1);
     world.judge();
-    assert_eq!(world.verdicts, [(1, Blame::Node); 2]);
+    assert_eq!(world.verdicts, [(1, ClockFault::Node); 2]);
 }
 
 /// What is compared must have begun no later than the shift in question.
@@ -195,7 +195,7 @@ fn a_look_at_the_clocks_just_before_hides_no_clock_that_runs_fast() {
     world.read(0);
     assert!(world.nodes[0].suspected);
     world.judge();
-    assert_eq!(world.verdicts, [(0, Blame::Node)]);
+    assert_eq!(world.verdicts, [(0, ClockFault::Node)]);
 }
 
 #[test]
@@ -209,7 +209,7 @@ fn a_stall_in_the_middle_of_a_look_blames_nobody() {
     world.read(0);
     assert!(world.nodes[0].suspected);
     world.judge();
-    assert_eq!(world.verdicts, [(0, Blame::Ours)]);
+    assert_eq!(world.verdicts, [(0, ClockFault::Ours)]);
     // Of one of those by which it is judged.
     let mut world = World::new(&[0; 3]);
     world.now += 9 * SECOND;
@@ -221,7 +221,7 @@ fn a_stall_in_the_middle_of_a_look_blames_nobody() {
     assert!(world.nodes[0].suspected);
     world.stall_after = Some((0, 200 * MS));
     world.judge();
-    assert_eq!(world.verdicts.first(), Some(&(0, Blame::Ours)));
+    assert_eq!(world.verdicts.first(), Some(&(0, ClockFault::Ours)));
     assert_eq!(world.blamed(), []);
 }
 
@@ -235,7 +235,7 @@ fn readings_that_say_too_little_forgive_nobody_and_blame_nobody() {
     world.read(0);
     assert!(world.nodes[0].suspected);
     world.judge();
-    assert_eq!(world.verdicts, [(0, Blame::Undecided)]);
+    assert_eq!(world.verdicts, [(0, ClockFault::Undecided)]);
     assert!(world.nodes[0].suspected);
 }
 
@@ -261,8 +261,8 @@ fn nodes_that_were_too_far_away_before_the_jump_are_not_made_to_tell_whose_it_wa
         assert!(world.nodes[0].suspected);
         world.judge();
         // That they have not moved is certain in spite of it; that they have is not.
-        let blame = if stall { Blame::Undecided } else { Blame::Node };
-        assert_eq!(world.verdicts, [(0, blame)]);
+        let clock_fault = if stall { ClockFault::Undecided } else { ClockFault::Node };
+        assert_eq!(world.verdicts, [(0, clock_fault)]);
     }
 }
 
@@ -281,7 +281,7 @@ fn nodes_that_were_met_after_the_jump_cannot_tell_whose_it_was() {
         world.read(0);
         assert!(world.nodes[0].suspected);
         world.judge();
-        assert_eq!(world.verdicts, [(0, Blame::Undecided)]);
+        assert_eq!(world.verdicts, [(0, ClockFault::Undecided)]);
     }
 }
 
@@ -297,17 +297,17 @@ fn who_cannot_be_judged_is_trusted_again_when_no_lease_of_before_the_last_jump_l
     (1..3).for_each(|node| world.nodes[node].up = false);
     world.step(0, 3_000_000);
     world.read(0);
-    assert_eq!(judged_after(&mut world, Duration::ZERO), Some((0, Blame::Undecided)));
-    assert_eq!(judged_after(&mut world, QUARANTINE * 9 / 10), Some((0, Blame::Undecided)));
+    assert_eq!(judged_after(&mut world, Duration::ZERO), Some((0, ClockFault::Undecided)));
+    assert_eq!(judged_after(&mut world, QUARANTINE * 9 / 10), Some((0, ClockFault::Undecided)));
     world.step(0, 3_000_000 + 3_000_000);
-    assert_eq!(judged_after(&mut world, QUARANTINE / 5), Some((0, Blame::Undecided)));
+    assert_eq!(judged_after(&mut world, QUARANTINE / 5), Some((0, ClockFault::Undecided)));
     // It is away meanwhile, and comes back.
     world.nodes[0].up = false;
     world.judge();
     world.nodes[0].up = true;
-    assert_eq!(judged_after(&mut world, QUARANTINE * 9 / 10), Some((0, Blame::Undecided)));
+    assert_eq!(judged_after(&mut world, QUARANTINE * 9 / 10), Some((0, ClockFault::Undecided)));
     assert!(world.nodes[0].suspected);
-    assert_eq!(judged_after(&mut world, QUARANTINE / 5), Some((0, Blame::Nobody)));
+    assert_eq!(judged_after(&mut world, QUARANTINE / 5), Some((0, ClockFault::Nobody)));
     assert!(!world.nodes[0].suspected);
     // What comes after is a matter of its own.
     (1..3).for_each(|node| world.nodes[node].up = true);
@@ -316,7 +316,7 @@ fn who_cannot_be_judged_is_trusted_again_when_no_lease_of_before_the_last_jump_l
     world.step(0, 1_000_000);
     world.read(0);
     assert!(world.nodes[0].suspected);
-    assert_eq!(judged_after(&mut world, Duration::ZERO), Some((0, Blame::Node)));
+    assert_eq!(judged_after(&mut world, Duration::ZERO), Some((0, ClockFault::Node)));
 }
 
 /// Those of before say enough, and so will the next ones.
@@ -334,11 +334,11 @@ fn a_reply_that_comes_late_blames_nobody() {
         world.read(0);
         world.waits = 500 * MS;
         world.judge();
-        assert_eq!(world.verdicts, [(0, Blame::Undecided)]);
+        assert_eq!(world.verdicts, [(0, ClockFault::Undecided)]);
         world.waits = 0;
         world.judge();
-        let blame = if stall { Blame::Ours } else { Blame::Node };
-        assert_eq!(world.verdicts, [(0, Blame::Undecided), (0, blame)]);
+        let clock_fault = if stall { ClockFault::Ours } else { ClockFault::Node };
+        assert_eq!(world.verdicts, [(0, ClockFault::Undecided), (0, clock_fault)]);
     }
 }
 
@@ -354,5 +354,5 @@ fn a_look_whose_replies_came_soon_is_preferred() {
     world.stall(300 * MS);
     world.read(0);
     world.judge();
-    assert_eq!(world.verdicts, [(0, Blame::Ours)]);
+    assert_eq!(world.verdicts, [(0, ClockFault::Ours)]);
 }

@@ -47,7 +47,7 @@ impl World {
         self.clocks.handle_look(at(since), &clocks);
     }
 
-    fn judge(&mut self, suspected: &[usize], answered: &[usize], us: i64) -> Vec<Option<Blame>> {
+    fn judge(&mut self, suspected: &[usize], answered: &[usize], us: i64) -> Vec<Option<ClockFault>> {
         let witness = |(node, clock): (usize, &NodeClock)| {
             Witness::new(suspected.contains(&node), answered.contains(&node), Some(*clock))
         };
@@ -56,54 +56,54 @@ impl World {
     }
 
     /// Of node 0 of three, all of which answer.
-    fn of_first(&mut self, us: i64) -> Blame {
+    fn of_first(&mut self, us: i64) -> ClockFault {
         self.judge(&[0], &[0, 1, 2], us)[0].unwrap()
     }
 }
 
 #[test]
 fn others_have_moved_alike_where_they_differ_by_50_ms_and_a_hundredth_of_the_time() {
-    for (others, blame) in [
-        (940_000, Blame::Ours),
-        (939_999, Blame::Node),
-        (1_060_000, Blame::Ours),
-        (1_060_001, Blame::Node),
+    for (others, clock_fault) in [
+        (940_000, ClockFault::Ours),
+        (939_999, ClockFault::Node),
+        (1_060_000, ClockFault::Ours),
+        (1_060_001, ClockFault::Node),
     ] {
         for sign in [1, -1] {
             let mut world = World::new(3);
             let others = (sign * others, 0);
             world.read(2 * SECOND, &[(sign * SECOND, 0), others, others]);
-            assert_eq!(world.of_first(2 * SECOND), blame, "{others:?}");
+            assert_eq!(world.of_first(2 * SECOND), clock_fault, "{others:?}");
         }
     }
 }
 
 #[test]
 fn less_than_25_ms_since_the_look_are_no_shift() {
-    for (jumps, blame) in [(24_999, Blame::Ours), (25_000, Blame::Node)] {
+    for (jumps, clock_fault) in [(24_999, ClockFault::Ours), (25_000, ClockFault::Node)] {
         let mut world = World::new(3);
         world.clocks = Clocks::new(Quorum::of(3));
         world.look(2 * SECOND, &[(150_000, 0), (0, 0), (0, 0)]);
         world.read(2 * SECOND + SECOND / 10, &[(150_000 + jumps, 0), (0, 0), (0, 0)]);
-        assert_eq!(world.of_first(3 * SECOND), blame, "{jumps}");
+        assert_eq!(world.of_first(3 * SECOND), clock_fault, "{jumps}");
     }
 }
 
 /// The node jumps by a second and is slewed back by half of that, as far as the others are by then.
 #[test]
 fn others_have_not_moved_where_it_is_certain_that_it_was_less_than_half_as_much() {
-    for (most, blame) in [(500_000, Blame::Undecided), (499_999, Blame::Node)] {
+    for (most, clock_fault) in [(500_000, ClockFault::Undecided), (499_999, ClockFault::Node)] {
         let mut world = World::new(3);
         world.read(2 * SECOND, &[(SECOND, 0)]);
         let others = (400_000, most - 400_000);
         world.read(7 * SECOND, &[(500_000, 0), others, others]);
-        assert_eq!(world.of_first(7 * SECOND), blame, "{most}");
+        assert_eq!(world.of_first(7 * SECOND), clock_fault, "{most}");
     }
 }
 
 #[test]
 fn three_looks_are_kept() {
-    for (later, blame) in [(2, Blame::Node), (3, Blame::Undecided)] {
+    for (later, clock_fault) in [(2, ClockFault::Node), (3, ClockFault::Undecided)] {
         let mut world = World::new(3);
         for look in 1..=later {
             // Node 0 is not there.
@@ -112,7 +112,7 @@ fn three_looks_are_kept() {
             world.take_look(us);
         }
         world.read(35 * SECOND, &[(9 * SECOND, 0), (0, 0), (0, 0)]);
-        assert_eq!(world.of_first(35 * SECOND), blame, "{later} looks later");
+        assert_eq!(world.of_first(35 * SECOND), clock_fault, "{later} looks later");
     }
 }
 
@@ -121,21 +121,21 @@ fn a_look_says_enough_where_it_is_known_to_half_of_the_jump() {
     let mut world = World::new(3);
     world.look(12 * SECOND, &[(0, 0), (0, 900_000), (0, 900_000)]);
     world.read(13 * SECOND, &[(SECOND, 0); 3]);
-    assert_eq!(world.of_first(13 * SECOND), Blame::Ours, "by the look before");
+    assert_eq!(world.of_first(13 * SECOND), ClockFault::Ours, "by the look before");
 }
 
 #[test]
 fn a_node_that_has_answered_and_is_not_in_question_is_not_undecided_any_more() {
-    for (answers, blame) in [(true, Blame::Undecided), (false, Blame::Nobody)] {
+    for (answers, clock_fault) in [(true, ClockFault::Undecided), (false, ClockFault::Nobody)] {
         let mut clocks = Clocks::new(Quorum::of(3));
         let mut judge = |suspected, answered, us| {
             let unheard = Witness::new(false, false, None);
             let witnesses = [Witness::new(suspected, answered, None), unheard, unheard];
             clocks.judge(&witnesses, at(us), QUARANTINE)[0]
         };
-        assert_eq!(judge(true, true, 0), Some(Blame::Undecided));
+        assert_eq!(judge(true, true, 0), Some(ClockFault::Undecided));
         assert_eq!(judge(false, answers, 10 * SECOND), None);
-        assert_eq!(judge(true, true, 35 * SECOND), Some(blame), "{answers}");
+        assert_eq!(judge(true, true, 35 * SECOND), Some(clock_fault), "{answers}");
     }
 }
 
@@ -143,10 +143,10 @@ fn a_node_that_has_answered_and_is_not_in_question_is_not_undecided_any_more() {
 fn what_was_seen_before_a_jump_is_kept_until_the_last_of_them_is_decided() {
     let mut world = World::new(5);
     world.read(2 * SECOND, &[(SECOND, 0), (SECOND, 0), (-SECOND, 0)]);
-    let undecided = Some(Blame::Undecided);
+    let undecided = Some(ClockFault::Undecided);
     let verdicts = world.judge(&[0, 1, 2], &[0, 1, 2], 2 * SECOND);
-    assert_eq!(verdicts, [undecided, undecided, Some(Blame::Node), None, None]);
+    assert_eq!(verdicts, [undecided, undecided, Some(ClockFault::Node), None, None]);
     (3..5).for_each(|node| read(&mut world.nodes[node], 3 * SECOND, 0, 0));
     let verdicts = world.judge(&[0, 1], &[0, 1, 2, 3, 4], 3 * SECOND);
-    assert_eq!(verdicts[..2], [Some(Blame::Node); 2]);
+    assert_eq!(verdicts[..2], [Some(ClockFault::Node); 2]);
 }

@@ -29,7 +29,7 @@ const SHIFT: i128 = 25_000;
 
 /// Who is to blame for a jump.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum Blame {
+pub enum ClockFault {
     /// The node: its clock has moved against those of others.
     Node,
     /// We are: the clocks of a majority have moved alike.
@@ -67,7 +67,7 @@ pub(super) struct Clocks {
     /// What the clocks showed at the last looks, the oldest first.
     looks: VecDeque<Vec<Option<Reading>>>,
     /// Of each node, the last series whose beginning has been judged.
-    judged: Vec<Option<(u64, Blame)>>,
+    judged: Vec<Option<(u64, ClockFault)>>,
     /// Of each node that is in question and could not be judged, the series, and since when.
     undecided: Vec<Option<(Option<u64>, Timestamp)>>,
 }
@@ -107,11 +107,11 @@ impl Clocks {
         witnesses: &[Witness],
         now: Timestamp,
         quarantine: Duration,
-    ) -> Vec<Option<Blame>> {
-        let mut verdicts: Vec<Option<Blame>> = witnesses
+    ) -> Vec<Option<ClockFault>> {
+        let mut verdicts: Vec<Option<ClockFault>> = witnesses
             .iter()
             .enumerate()
-            .map(|(node, witness)| witness.suspected.then(|| self.blame(node, witness, witnesses)))
+            .map(|(node, witness)| witness.suspected.then(|| self.clock_fault(node, witness, witnesses)))
             .collect();
         for ((verdict, witness), undecided) in
             verdicts.iter_mut().zip(witnesses).zip(&mut self.undecided)
@@ -119,12 +119,12 @@ impl Clocks {
             *undecided = match (*verdict, *undecided) {
                 // It is not there just now.
                 (None, since) if !witness.answered => since,
-                (Some(Blame::Undecided), before) => {
+                (Some(ClockFault::Undecided), before) => {
                     let series = witness.clock.map(|clock| clock.series());
                     let since = before.filter(|(before, _)| *before == series);
                     let since = since.map_or(now, |(_, since)| since);
                     if now.saturating_since(since) >= quarantine {
-                        *verdict = Some(Blame::Nobody);
+                        *verdict = Some(ClockFault::Nobody);
                         None
                     } else {
                         Some((series, since))
@@ -135,15 +135,15 @@ impl Clocks {
         }
         let mut decided = false;
         for ((verdict, witness), judged) in verdicts.iter().zip(witnesses).zip(&mut self.judged) {
-            if let (Some(blame), Some(clock)) = (verdict, witness.clock)
-                && *blame != Blame::Undecided
+            if let (Some(clock_fault), Some(clock)) = (verdict, witness.clock)
+                && *clock_fault != ClockFault::Undecided
             {
-                decided |= *judged != Some((clock.series(), *blame));
-                *judged = Some((clock.series(), *blame));
+                decided |= *judged != Some((clock.series(), *clock_fault));
+                *judged = Some((clock.series(), *clock_fault));
             }
         }
         // What was before a jump must not be compared with once it has been dealt with, nor be lost before that.
-        if decided && !verdicts.contains(&Some(Blame::Undecided)) {
+        if decided && !verdicts.contains(&Some(ClockFault::Undecided)) {
             let look = witnesses.iter().map(|witness| {
                 witness.clock.filter(|_| witness.answered).and_then(|clock| clock.latest())
             });
@@ -152,11 +152,11 @@ impl Clocks {
         verdicts
     }
 
-    fn blame(&self, node: usize, suspect: &Witness, witnesses: &[Witness]) -> Blame {
-        if let (Some(Some((series, blame))), Some(clock)) = (self.judged.get(node), suspect.clock)
+    fn clock_fault(&self, node: usize, suspect: &Witness, witnesses: &[Witness]) -> ClockFault {
+        if let (Some(Some((series, clock_fault))), Some(clock)) = (self.judged.get(node), suspect.clock)
             && clock.series() == *series
         {
-            return *blame;
+            return *clock_fault;
         }
         // The node itself has moved like itself.
         let (mut alike_with_it, mut unlike) = (1usize, 0usize);
@@ -173,11 +173,11 @@ impl Clocks {
             }
         }
         if self.quorum.nodes() == 1 || unlike >= alike_with_it {
-            Blame::Node
+            ClockFault::Node
         } else if alike_with_it >= self.quorum.needed() {
-            Blame::Ours
+            ClockFault::Ours
         } else {
-            Blame::Undecided
+            ClockFault::Undecided
         }
     }
 
@@ -277,5 +277,5 @@ impl Shift {
 }
 
 #[cfg(test)]
-#[path = "blame_test.rs"]
+#[path = "clock_fault_test.rs"]
 mod tests;

@@ -19,7 +19,7 @@ fn a_network_that_is_slow_hides_neither() {
         }
         world.read(0);
         world.judge();
-        assert_eq!(world.verdicts, [(0, if stall { Blame::Ours } else { Blame::Node })]);
+        assert_eq!(world.verdicts, [(0, if stall { ClockFault::Ours } else { ClockFault::Node })]);
     }
 }
 
@@ -31,11 +31,11 @@ fn a_jump_that_was_our_clocks_hides_none_of_a_node_after_it() {
     world.stall(300 * MS);
     world.read(0);
     world.judge();
-    assert_eq!(world.verdicts, [(0, Blame::Ours)]);
+    assert_eq!(world.verdicts, [(0, ClockFault::Ours)]);
     world.step(0, 60_000);
     world.read(0);
     world.judge();
-    assert_eq!(world.verdicts, [(0, Blame::Ours), (0, Blame::Node)]);
+    assert_eq!(world.verdicts, [(0, ClockFault::Ours), (0, ClockFault::Node)]);
 }
 
 /// It jumps just when the way to the others becomes long for good.
@@ -53,7 +53,7 @@ fn whose_clock_it_was_is_known_at_last_where_the_others_stay_far() {
     }
     assert_ne!(
         world.verdicts.last(),
-        Some(&(0, Blame::Undecided)),
+        Some(&(0, ClockFault::Undecided)),
         "after {}",
         world.verdicts.len()
     );
