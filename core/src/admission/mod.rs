@@ -64,7 +64,7 @@ mod agenda;
 mod clock_fault;
 mod clock;
 mod floor;
-mod inquiry;
+mod clock_survey;
 mod marker;
 mod news;
 mod sight;

@@ -11,7 +11,7 @@ use core::{iter, mem};
 use super::{
     Admission, VoteGuard, Join, Marker, Sight, Standing,
     admitting::Candidate,
-    inquiry::{self, Inquiry},
+    clock_survey::{self, ClockSurvey},
     sight,
     step::{VisitStep, look_at},
 };
@@ -41,7 +41,7 @@ pub struct Visit {
 enum Stage {
     Begun,
     /// It is found out whose clock has jumped.
-    Judging(Inquiry),
+    Judging(ClockSurvey),
     /// The nodes that are not known are looked at since then, and those that are to blame made to join again, each in
     /// the epoch in which its jump was seen.
     Reading {
@@ -177,7 +177,7 @@ impl Visit {
             let is_asked = self.beside.contains(&vote_guard) || reads && self.asked.contains(&vote_guard);
             // Of one that has just been met, or has another process, the next visit finds out more.
             let is_known = admission.has_lapsed(node, sight.identity.as_ref())
-                && !inquiry::just_met(admission, sights, node);
+                && !clock_survey::just_met(admission, sights, node);
             if sight.connected == Some(true) && is_known && !is_asked {
                 self.beside.push(vote_guard);
                 joins.push((node, admission.look()));
@@ -218,15 +218,15 @@ impl Visit {
         match mem::replace(&mut self.stage, Stage::Over) {
             Stage::Begun => {
                 self.meet(admission, sights);
-                self.stage = Stage::Judging(Inquiry::new(admission, sights));
+                self.stage = Stage::Judging(ClockSurvey::new(admission, sights));
                 None
             }
-            Stage::Judging(mut inquiry) => {
-                if let Some(nodes) = inquiry.poll(admission, sights, &self.heard, now) {
-                    self.stage = Stage::Judging(inquiry);
+            Stage::Judging(mut clock_survey) => {
+                if let Some(nodes) = clock_survey.poll(admission, sights, &self.heard, now) {
+                    self.stage = Stage::Judging(clock_survey);
                     return Some(look_at(nodes, look));
                 }
-                let blamed = inquiry.into_blamed();
+                let blamed = clock_survey.into_blamed();
                 let force = |node: NodeId| blamed.iter().find(|(blamed, _)| *blamed == node);
                 let join =
                     |node: &NodeId| (*node, look.force(force(*node).map(|(_, epoch)| *epoch)));
@@ -245,19 +245,19 @@ impl Visit {
                 ))
             }
             Stage::JoiningAgain { since, .. } if self.everyone => {
-                inquiry::note_clocks(admission, sights, since);
+                clock_survey::note_clocks(admission, sights, since);
                 self.choose(admission, now)
             }
             // A node that has just been met was not looked at together with the others.
             Stage::JoiningAgain { read, .. }
-                if read.iter().any(|node| inquiry::just_met(admission, sights, *node)) =>
+                if read.iter().any(|node| clock_survey::just_met(admission, sights, *node)) =>
             {
                 self.stage = Stage::Meeting { since: now };
                 Some(look_at(sight::connected(sights), look))
             }
             Stage::JoiningAgain { .. } => self.choose(admission, now),
             Stage::Meeting { since } => {
-                inquiry::note_clocks(admission, sights, since);
+                clock_survey::note_clocks(admission, sights, since);
                 self.choose(admission, now)
             }
             Stage::Admitting { mut candidate, due } => {

@@ -20,7 +20,7 @@ type Suspects = Vec<Option<u64>>;
 
 /// The question whose clock it was.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub(super) struct Inquiry {
+pub(super) struct ClockSurvey {
     /// As they were before the looks that are under way.
     suspects: Suspects,
     looks_left: usize,
@@ -37,7 +37,7 @@ enum Stage {
     Second { answered: Vec<NodeId>, clocks: Vec<Option<NodeClock>> },
 }
 
-impl Inquiry {
+impl ClockSurvey {
     pub(super) fn new(admission: &Admission, sights: &[Sight]) -> Self {
         let suspects = suspects(admission, sights);
         Self { suspects, looks_left: MOST_LOOKS, stage: Stage::Begun, blamed: Vec::new() }
