@@ -21,7 +21,7 @@ use super::{
 use crate::{
     node::{NodeError, NodeState},
     protocol::{
-        Admission, AdmissionNews, ClockFault, Errand, Floor, Join, Marker, NodeId, Sight, Timestamp,
+        Admission, AdmissionNews, ClockFault, Errand, Floor, Join, Marker, NodeId, ConnectionView, Timestamp,
         Visit, VisitStep,
     },
     telemetry::{self, NodeShown},
@@ -64,9 +64,9 @@ impl Engine {
     async fn visit_nodes(self: &Arc<Self>) -> Duration {
         let mut visit = self.admission().begin_visit(self.steady());
         loop {
-            let sights: Vec<Sight> = self.nodes.iter().map(NodeSlot::sight).collect();
+            let views: Vec<ConnectionView> = self.nodes.iter().map(NodeSlot::view).collect();
             let (now, wall_us) = (self.steady(), self.runtime.wall_us());
-            let step = visit.poll(&mut self.admission(), &sights, now, wall_us);
+            let step = visit.poll(&mut self.admission(), &views, now, wall_us);
             self.tell_admission();
             match step {
                 VisitStep::Look(joins) => self.look(&mut visit, joins).await,
@@ -107,8 +107,8 @@ impl Engine {
         self.ask_for_markers(&mut calls, joins);
         loop {
             let mut refused = pin!(self.fleet.refused.notified());
-            let sights: Vec<Sight> = self.nodes.iter().map(NodeSlot::sight).collect();
-            let again = visit.poll_beside(&self.admission(), &sights);
+            let views: Vec<ConnectionView> = self.nodes.iter().map(NodeSlot::view).collect();
+            let again = visit.poll_beside(&self.admission(), &views);
             self.ask_for_markers(&mut beside, again);
             let looked = poll_fn(|cx| {
                 if let Poll::Ready(progress) = calls.poll_progress(self, cx) {
@@ -269,13 +269,13 @@ impl Engine {
 
 impl NodeSlot {
     /// What is seen of the node without asking it.
-    fn sight(&self) -> Sight {
+    fn view(&self) -> ConnectionView {
         let clock = self.node.clock();
         match self.node.status() {
             Ok(status) => {
-                Sight::new(Some(status.state == NodeState::Ready), status.identity, clock)
+                ConnectionView::new(Some(status.state == NodeState::Ready), status.identity, clock)
             }
-            Err(_) => Sight::new(None, None, clock),
+            Err(_) => ConnectionView::new(None, None, clock),
         }
     }
 }

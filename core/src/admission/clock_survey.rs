@@ -7,7 +7,7 @@ use alloc::{boxed::Box, vec::Vec};
 use core::mem;
 
 use super::{
-    Admission, AdmissionNews, ClockFault, Marker, NodeClock, Sight, clock_fault::Witness, sight::connected,
+    Admission, AdmissionNews, ClockFault, Marker, NodeClock, ConnectionView, clock_fault::Witness, connection_view::connected,
 };
 use crate::{command::NodeId, time::Timestamp};
 
@@ -38,8 +38,8 @@ enum Stage {
 }
 
 impl ClockSurvey {
-    pub(super) fn new(admission: &Admission, sights: &[Sight]) -> Self {
-        let suspects = suspects(admission, sights);
+    pub(super) fn new(admission: &Admission, views: &[ConnectionView]) -> Self {
+        let suspects = suspects(admission, views);
         Self { suspects, looks_left: MOST_LOOKS, stage: Stage::Begun, blamed: Vec::new() }
     }
 
@@ -48,14 +48,14 @@ impl ClockSurvey {
     pub(super) fn poll(
         &mut self,
         admission: &mut Admission,
-        sights: &[Sight],
+        views: &[ConnectionView],
         heard: &[(NodeId, Marker)],
         now: Timestamp,
     ) -> Option<Vec<NodeId>> {
         match mem::replace(&mut self.stage, Stage::Begun) {
             Stage::Begun => {}
             Stage::First { since, asked } => {
-                let clocks: Vec<_> = sights.iter().map(|sight| sight.clock).collect();
+                let clocks: Vec<_> = views.iter().map(|view| view.clock).collect();
                 let is_heard = |node: &NodeId| heard.iter().any(|(other, _)| other == node);
                 let answers = |node: &NodeId| match clocks.get(node.index()).copied().flatten() {
                     Some(clock) => clock.read_at().is_some_and(|at| at >= since),
@@ -68,9 +68,9 @@ impl ClockSurvey {
                 return Some(second);
             }
             Stage::Second { answered, clocks } => {
-                let before = mem::replace(&mut self.suspects, suspects(admission, sights));
+                let before = mem::replace(&mut self.suspects, suspects(admission, views));
                 if self.suspects == before {
-                    self.judge(admission, sights, &answered, &clocks, now);
+                    self.judge(admission, views, &answered, &clocks, now);
                     return None;
                 }
             }
@@ -79,7 +79,7 @@ impl ClockSurvey {
             return None;
         }
         self.looks_left -= 1;
-        let asked = connected(sights);
+        let asked = connected(views);
         self.stage = Stage::First { since: now, asked: asked.clone() };
         Some(asked)
     }
@@ -93,12 +93,12 @@ impl ClockSurvey {
     fn judge(
         &mut self,
         admission: &mut Admission,
-        sights: &[Sight],
+        views: &[ConnectionView],
         answered: &[NodeId],
         clocks: &[Option<NodeClock>],
         now: Timestamp,
     ) {
-        let connected = connected(sights);
+        let connected = connected(views);
         let witness = |node: NodeId| {
             let suspected = admission.in_question(node).is_some() && connected.contains(&node);
             let clock = clocks.get(node.index()).copied().flatten();
@@ -128,22 +128,22 @@ impl Admission {
 }
 
 /// Notes what the clocks have shown at a look at everyone that began at `since`.
-pub(super) fn note_clocks(admission: &mut Admission, sights: &[Sight], since: Timestamp) {
+pub(super) fn note_clocks(admission: &mut Admission, views: &[ConnectionView], since: Timestamp) {
     // One that shows a jump is judged first.
     if admission.nodes.iter().all(|record| record.jumped_in.is_none()) {
-        let clocks: Vec<_> = sights.iter().map(|sight| sight.clock).collect();
+        let clocks: Vec<_> = views.iter().map(|view| view.clock).collect();
         admission.clocks.handle_look(since, &clocks);
     }
 }
 
 /// Whether a node tells its clock and was not there when all were looked at together.
-pub(super) fn just_met(admission: &Admission, sights: &[Sight], node: NodeId) -> bool {
-    let tells = sights.get(node.index()).is_some_and(|sight| sight.clock.is_some());
+pub(super) fn just_met(admission: &Admission, views: &[ConnectionView], node: NodeId) -> bool {
+    let tells = views.get(node.index()).is_some_and(|view| view.clock.is_some());
     tells && !admission.has_seen_clock(node)
 }
 
-fn suspects(admission: &Admission, sights: &[Sight]) -> Suspects {
-    let series = |sight: &Sight| sight.clock.map_or(0, |clock| clock.series());
-    let suspect = |(node, sight)| admission.in_question(node).map(|_| series(sight));
-    admission.everyone().zip(sights).map(suspect).collect()
+fn suspects(admission: &Admission, views: &[ConnectionView]) -> Suspects {
+    let series = |view: &ConnectionView| view.clock.map_or(0, |clock| clock.series());
+    let suspect = |(node, view)| admission.in_question(node).map(|_| series(view));
+    admission.everyone().zip(views).map(suspect).collect()
 }

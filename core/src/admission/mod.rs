@@ -27,7 +27,7 @@
 //! ```text
 //!                  begin_visit(now)                        handle_not_admitted   handle_clock_jumped
 //!                       |                                  handle_unreadable
-//!   poll(sights, now)   v                                              |
+//!   poll(views, now)   v                                              |
 //!   ------------> [ Visit ] --> Look(node, Join)..  --> the node       v
 //!                     | ^                                |        [ Admission ] --> may_vote  vote guard, counts  marks, hint
 //!                     | +---- handle_marker(node, ..) <--+             ^
@@ -67,7 +67,7 @@ mod floor;
 mod clock_survey;
 mod marker;
 mod news;
-mod sight;
+mod connection_view;
 mod standing;
 mod step;
 mod visit;
@@ -82,7 +82,7 @@ pub use self::{
     floor::{AdmissionBlock, AdmissionPolicy},
     marker::{Claim, Errand, Floor, Join, Marker},
     news::AdmissionNews,
-    sight::Sight,
+    connection_view::ConnectionView,
     standing::{VoteGuard, Standing, VoteBlock},
     step::VisitStep,
     visit::Visit,

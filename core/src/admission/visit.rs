@@ -9,10 +9,10 @@ use alloc::{collections::VecDeque, vec::Vec};
 use core::{iter, mem};
 
 use super::{
-    Admission, VoteGuard, Join, Marker, Sight, Standing,
+    Admission, VoteGuard, Join, Marker, ConnectionView, Standing,
     admitting::Candidate,
     clock_survey::{self, ClockSurvey},
-    sight,
+    connection_view,
     step::{VisitStep, look_at},
 };
 use crate::{command::NodeId, time::Timestamp};
@@ -98,17 +98,17 @@ impl Visit {
         }
     }
 
-    /// What to do next, once the step before has been answered or its time is up. `sights` are of all nodes, as they
+    /// What to do next, once the step before has been answered or its time is up. `views` are of all nodes, as they
     /// are just now; `now` is the time of our steady clock, and `wall_us` that of our wall clock in microseconds.
     pub fn poll(
         &mut self,
         admission: &mut Admission,
-        sights: &[Sight],
+        views: &[ConnectionView],
         now: Timestamp,
         wall_us: u64,
     ) -> VisitStep {
         loop {
-            let step = self.advance(admission, sights, now, wall_us);
+            let step = self.advance(admission, views, now, wall_us);
             self.heard.clear();
             self.admitted = false;
             self.asked.clear();
@@ -169,16 +169,16 @@ impl Visit {
     /// The nodes that have lost their standing since they were looked at, as one that another client has sealed, and are to
     /// be looked at beside the step: that may wait for a node that hangs. Each marker goes to
     /// [`handle_beside`](Visit::handle_beside). To be asked when a step begins, and whenever a node refuses.
-    pub fn poll_beside(&mut self, admission: &Admission, sights: &[Sight]) -> Vec<(NodeId, Join)> {
+    pub fn poll_beside(&mut self, admission: &Admission, views: &[ConnectionView]) -> Vec<(NodeId, Join)> {
         let reads = matches!(self.stage, Stage::Reading { .. } | Stage::JoiningAgain { .. });
         let mut joins = Vec::new();
-        for (node, sight) in admission.everyone().zip(sights) {
+        for (node, view) in admission.everyone().zip(views) {
             let vote_guard = admission.vote_guard(node);
             let is_asked = self.beside.contains(&vote_guard) || reads && self.asked.contains(&vote_guard);
             // Of one that has just been met, or has another process, the next visit finds out more.
-            let is_known = admission.has_lapsed(node, sight.identity.as_ref())
-                && !clock_survey::just_met(admission, sights, node);
-            if sight.connected == Some(true) && is_known && !is_asked {
+            let is_known = admission.has_lapsed(node, view.identity.as_ref())
+                && !clock_survey::just_met(admission, views, node);
+            if view.connected == Some(true) && is_known && !is_asked {
                 self.beside.push(vote_guard);
                 joins.push((node, admission.look()));
             }
@@ -210,19 +210,19 @@ impl Visit {
     fn advance(
         &mut self,
         admission: &mut Admission,
-        sights: &[Sight],
+        views: &[ConnectionView],
         now: Timestamp,
         wall_us: u64,
     ) -> Option<VisitStep> {
         let look = admission.look();
         match mem::replace(&mut self.stage, Stage::Over) {
             Stage::Begun => {
-                self.meet(admission, sights);
-                self.stage = Stage::Judging(ClockSurvey::new(admission, sights));
+                self.meet(admission, views);
+                self.stage = Stage::Judging(ClockSurvey::new(admission, views));
                 None
             }
             Stage::Judging(mut clock_survey) => {
-                if let Some(nodes) = clock_survey.poll(admission, sights, &self.heard, now) {
+                if let Some(nodes) = clock_survey.poll(admission, views, &self.heard, now) {
                     self.stage = Stage::Judging(clock_survey);
                     return Some(look_at(nodes, look));
                 }
@@ -245,19 +245,19 @@ impl Visit {
                 ))
             }
             Stage::JoiningAgain { since, .. } if self.everyone => {
-                clock_survey::note_clocks(admission, sights, since);
+                clock_survey::note_clocks(admission, views, since);
                 self.choose(admission, now)
             }
             // A node that has just been met was not looked at together with the others.
             Stage::JoiningAgain { read, .. }
-                if read.iter().any(|node| clock_survey::just_met(admission, sights, *node)) =>
+                if read.iter().any(|node| clock_survey::just_met(admission, views, *node)) =>
             {
                 self.stage = Stage::Meeting { since: now };
-                Some(look_at(sight::connected(sights), look))
+                Some(look_at(connection_view::connected(views), look))
             }
             Stage::JoiningAgain { .. } => self.choose(admission, now),
             Stage::Meeting { since } => {
-                clock_survey::note_clocks(admission, sights, since);
+                clock_survey::note_clocks(admission, views, since);
                 self.choose(admission, now)
             }
             Stage::Admitting { mut candidate, due } => {
@@ -275,13 +275,13 @@ impl Visit {
     }
 
     /// Notes what is seen of the nodes, and decides which of them are looked at.
-    fn meet(&mut self, admission: &mut Admission, sights: &[Sight]) {
-        for (node, sight) in admission.everyone().zip(sights) {
-            let Some(connected) = sight.connected else {
+    fn meet(&mut self, admission: &mut Admission, views: &[ConnectionView]) {
+        for (node, view) in admission.everyone().zip(views) {
+            let Some(connected) = view.connected else {
                 self.again = true;
                 continue;
             };
-            admission.handle_sight(node, connected, sight.identity.as_ref());
+            admission.handle_view(node, connected, view.identity.as_ref());
             let looks = match admission.standing(node) {
                 // Another client may let a joining one vote.
                 Standing::Unknown | Standing::Joining { .. } => true,

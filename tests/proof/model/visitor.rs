@@ -10,7 +10,7 @@ use core::time::Duration;
 
 use super::node::{Node, WALL};
 use crate::protocol::{
-    Admission, AdmissionPolicy, Floor, Join, NodeId, Quorum, Sight, Timestamp, Visit, VisitStep,
+    Admission, AdmissionPolicy, Floor, Join, NodeId, Quorum, ConnectionView, Timestamp, Visit, VisitStep,
 };
 
 const NODES: usize = 3;
@@ -65,8 +65,8 @@ impl Visitor {
     /// All have answered.
     pub(crate) fn go_on(&mut self, now: Timestamp) {
         let Some(visit) = &mut self.visit else { return };
-        let sights: [Sight; NODES] = std::array::from_fn(|_| Sight::new(Some(true), None, None));
-        match visit.poll(&mut self.admission, &sights, now, WALL) {
+        let views: [ConnectionView; NODES] = std::array::from_fn(|_| ConnectionView::new(Some(true), None, None));
+        match visit.poll(&mut self.admission, &views, now, WALL) {
             VisitStep::Look(joins) => {
                 joins.into_iter().for_each(|(at, join)| {
                     self.open[at.index()] = Some(Asked::Look(join));

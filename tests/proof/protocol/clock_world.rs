@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use quorlock_core::{
-    Admission, AdmissionNews, AdmissionPolicy, ClockFault, Marker, NodeClock, NodeId, Quorum, Sight,
+    Admission, AdmissionNews, AdmissionPolicy, ClockFault, Marker, NodeClock, NodeId, Quorum, ConnectionView,
     Timestamp, Visit, VisitStep, VoteBlock,
 };
 
@@ -171,10 +171,10 @@ impl World {
         let mut visit = Visit::new(everyone);
         let mut judged = false;
         loop {
-            let sight = |node: &There| Sight::new(Some(node.up), None, Some(node.clock));
-            let sights: Vec<Sight> = self.nodes.iter().map(sight).collect();
+            let view = |node: &There| ConnectionView::new(Some(node.up), None, Some(node.clock));
+            let views: Vec<ConnectionView> = self.nodes.iter().map(view).collect();
             let now = self.ours(self.now);
-            let step = visit.poll(&mut self.admission, &sights, now, 0);
+            let step = visit.poll(&mut self.admission, &views, now, 0);
             judged |= self.take_verdicts();
             match step {
                 VisitStep::Look(joins) => {

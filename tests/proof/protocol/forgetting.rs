@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 
 use quorlock_core::{
-    Admission, AdmissionPolicy, FencingToken, Floor, Granted, Join, Marker, Sight, Verdict, Visit,
+    Admission, AdmissionPolicy, FencingToken, Floor, Granted, Join, Marker, ConnectionView, Verdict, Visit,
     VisitStep,
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
@@ -200,10 +200,10 @@ impl Admitting {
         }
         self.sealing.clear();
         // Others that are joining are seen to by somebody else.
-        let sight = |node| Sight::new(Some(node == self.node), None, None);
-        let sights: Vec<Sight> = (0..servers.len()).map(sight).collect();
+        let view = |node| ConnectionView::new(Some(node == self.node), None, None);
+        let views: Vec<ConnectionView> = (0..servers.len()).map(view).collect();
         loop {
-            match self.visit.poll(&mut self.admission, &sights, start(), 1_000) {
+            match self.visit.poll(&mut self.admission, &views, start(), 1_000) {
                 VisitStep::Look(joins) if joins.iter().any(|(_, join)| join.seal) => {
                     self.sealing = joins;
                     return false;

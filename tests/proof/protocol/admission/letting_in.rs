@@ -134,7 +134,7 @@ fn m7_another_epoch_is_another_seal() {
 #[test]
 fn m5_where_a_majority_has_forgotten_all_that_are_joining_are_told_before_the_first_is_let_in() {
     let mut hand = Hand::new(5);
-    hand.sights[4].connected = Some(false);
+    hand.views[4].connected = Some(false);
     assert_eq!(hand.begin(), look(0..4, PLAIN));
     (0..3).for_each(|index| hand.says(index, joining(5)));
     hand.says(3, ready(1));
@@ -268,7 +268,7 @@ fn m8_all_clocks_are_read_twice_since_the_last_jump_before_anybody_is_blamed() {
     let mut swings = (1..).map(|second: u64| second % 2 * 1_000_000);
     let mut swing = |hand: &mut Hand| {
         let steady = clock.handle_reading(hand.now(), hand.now(), WALL + swings.next().unwrap());
-        hand.sights[0].clock = Some(clock);
+        hand.views[0].clock = Some(clock);
         steady
     };
     assert!(swing(&mut hand));
@@ -306,7 +306,7 @@ fn m8_the_clocks_of_a_look_are_noted_unless_one_has_jumped_meanwhile() {
         let mut hand = Hand::new(3);
         let mut clock = NodeClock::default();
         assert!(clock.handle_reading(hand.now(), hand.now(), WALL));
-        hand.sights[1].clock = Some(clock);
+        hand.views[1].clock = Some(clock);
         assert_eq!(hand.begin(), look(0..3, PLAIN));
         (0..3).for_each(|index| hand.says(index, ready(1)));
         assert_eq!(hand.poll(), look(0..3, PLAIN), "one has just been met");

@@ -131,11 +131,11 @@ impl Search {
     fn poll(&self, world: &mut World, number: usize) {
         let asker = &mut world.askers[number];
         let nodes = self.lists[asker.list];
-        let sights = vec![Sight::new(Some(true), Some(Arc::from("a")), None); nodes.len()];
+        let views = vec![ConnectionView::new(Some(true), Some(Arc::from("a")), None); nodes.len()];
         asker.step += 1;
         asker.open.clear();
         while asker.left > 0 {
-            let step = asker.visit.poll(&mut asker.admission, &sights, Timestamp::ORIGIN, WALL);
+            let step = asker.visit.poll(&mut asker.admission, &views, Timestamp::ORIGIN, WALL);
             while asker.admission.poll_news().is_some() {}
             let messages: Vec<(usize, Message)> = match step {
                 VisitStep::Look(joins) => {
@@ -377,7 +377,7 @@ fn m10_a_node_of_another_list_that_goes_away_holds_nothing_back() {
     let new = joining(5).claimed(Claim::Meant);
     let mut hand = with_a_new_one([Some(new), None]);
     assert!(held_back(&mut hand).contains(&AdmissionBlock::OtherMembers));
-    hand.sights[2] = Sight::new(Some(false), None, None);
+    hand.views[2] = ConnectionView::new(Some(false), None, None);
     for _ in 0..8 {
         match hand.begin() {
             VisitStep::Look(joins) => {

@@ -10,7 +10,7 @@ use std::{sync::Arc, time::Duration};
 
 use quorlock_core::{
     Admission, AdmissionBlock, AdmissionNews, AdmissionPolicy, ClockFault, Floor, Join, Marker,
-    NodeClock, Sight, Visit, VisitStep, VoteBlock,
+    NodeClock, ConnectionView, Visit, VisitStep, VoteBlock,
 };
 
 use super::*;
@@ -35,7 +35,7 @@ const WALL: u64 = 1_000_000_000_000;
 struct Hand {
     admission: Admission,
     visit: Visit,
-    sights: Vec<Sight>,
+    views: Vec<ConnectionView>,
     now: Duration,
 }
 
@@ -64,11 +64,11 @@ impl Hand {
     }
 
     fn with(nodes: usize, policy: AdmissionPolicy) -> Self {
-        let sight = Sight::new(Some(true), Some(Arc::from("a")), None);
+        let view = ConnectionView::new(Some(true), Some(Arc::from("a")), None);
         Self {
             admission: Admission::new(Quorum::of(nodes), policy, TTL, ATTEMPT),
             visit: Visit::new(false),
-            sights: vec![sight; nodes],
+            views: vec![view; nodes],
             now: Duration::from_secs(100),
         }
     }
@@ -96,7 +96,7 @@ impl Hand {
     /// node anything else; what else it asks for is returned.
     fn poll(&mut self) -> VisitStep {
         let now = self.now();
-        let step = self.visit.poll(&mut self.admission, &self.sights, now, WALL);
+        let step = self.visit.poll(&mut self.admission, &self.views, now, WALL);
         let VisitStep::Look(mut joins) = step else { return step };
         for (node, join) in &mut joins {
             assert_eq!(join.waited, self.admission.standing(*node).waited(now), "{node}");
@@ -133,7 +133,7 @@ impl Hand {
 
     /// All are asked twice whose clock it was, and answer. What comes then.
     fn judge(&mut self, answers: &[usize]) -> VisitStep {
-        assert_eq!(self.begin(), look(0..self.sights.len(), PLAIN));
+        assert_eq!(self.begin(), look(0..self.views.len(), PLAIN));
         answers.iter().for_each(|index| self.says(*index, ready(1)));
         let answered = joins_of(&self.poll());
         assert!(answered.iter().all(|(_, join)| *join == PLAIN), "{answered:?}");

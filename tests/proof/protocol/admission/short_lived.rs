@@ -9,7 +9,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use quorlock_core::{Admission, AdmissionPolicy, Join, Marker, Sight, Visit, VisitStep};
+use quorlock_core::{Admission, AdmissionPolicy, Join, Marker, ConnectionView, Visit, VisitStep};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use super::*;
@@ -373,11 +373,11 @@ impl World {
         if client.paused {
             client.visit = client.admission.begin_visit(at);
         }
-        let sight = |server: &Server| {
-            Sight::new(Some(true), Some(Arc::from(format!("life {}", server.life))), None)
+        let view = |server: &Server| {
+            ConnectionView::new(Some(true), Some(Arc::from(format!("life {}", server.life))), None)
         };
-        let sights: Vec<Sight> = self.servers.iter().map(sight).collect();
-        let step = client.visit.poll(&mut client.admission, &sights, at, now * 1_000);
+        let views: Vec<ConnectionView> = self.servers.iter().map(view).collect();
+        let step = client.visit.poll(&mut client.admission, &views, at, now * 1_000);
         while client.admission.poll_news().is_some() {}
         client.asked += 1;
         client.paused = matches!(step, VisitStep::Done(_));

@@ -37,9 +37,9 @@ fn m1_only_a_marker_that_was_asked_for_after_its_standing_was_taken_away_gives_i
 #[test]
 fn m1_a_node_that_is_away_or_another_has_no_standing_and_one_that_cannot_be_seen_keeps_it() {
     let mut hand = Hand::ready(3);
-    hand.sights[0].connected = None;
-    hand.sights[1].connected = Some(false);
-    hand.sights[2].identity = Some(Arc::from("b"));
+    hand.views[0].connected = None;
+    hand.views[1].connected = Some(false);
+    hand.views[2].identity = Some(Arc::from("b"));
     let as_b = |hand: &Hand| {
         let b = Some(Arc::from("b"));
         hand.admission.may_vote_as(node(2), b.as_ref(), hand.now())
@@ -52,20 +52,20 @@ fn m1_a_node_that_is_away_or_another_has_no_standing_and_one_that_cannot_be_seen
     hand.says(2, ready(0));
     assert_eq!(as_b(&hand), Ok(()), "what the one before said says nothing of it");
     assert_eq!(hand.poll(), VisitStep::Done(AGAIN), "one could not be seen");
-    hand.sights[0].connected = Some(true);
+    hand.views[0].connected = Some(true);
     assert_eq!(hand.begin(), VisitStep::Done(LOOK), "one that is away says itself when it is back");
-    hand.sights[1].connected = Some(true);
+    hand.views[1].connected = Some(true);
     assert_eq!(hand.begin(), look([1], PLAIN));
 }
 
 #[test]
 fn m1_a_process_that_is_known_only_now_is_not_another_one() {
     let mut hand = Hand::new(3);
-    (0..3).for_each(|index| hand.sights[index].identity = None);
+    (0..3).for_each(|index| hand.views[index].identity = None);
     assert_eq!(hand.begin(), look(0..3, PLAIN));
     (0..3).for_each(|index| hand.says(index, ready(1)));
     assert_eq!(hand.poll(), VisitStep::Done(LOOK));
-    hand.sights[0].identity = Some(Arc::from("a"));
+    hand.views[0].identity = Some(Arc::from("a"));
     assert_eq!(hand.begin(), VisitStep::Done(LOOK));
     assert_eq!(hand.may_vote(0), Ok(()));
 }
@@ -90,7 +90,7 @@ fn m1_what_is_heard_in_passing_of_a_node_without_a_standing_gives_it_none() {
 #[test]
 fn m1_a_node_that_refuses_meanwhile_is_looked_at_beside_the_step_and_only_for_its_own_sake() {
     let beside = |hand: &mut Hand| {
-        let joins = hand.visit.poll_beside(&hand.admission, &hand.sights);
+        let joins = hand.visit.poll_beside(&hand.admission, &hand.views);
         joins_of(&VisitStep::Look(joins))
     };
     let says = |hand: &mut Hand, marker| {
@@ -115,9 +115,9 @@ fn m1_a_node_that_refuses_meanwhile_is_looked_at_beside_the_step_and_only_for_it
     // Others are left to the next visit.
     let left: [fn(&mut Hand); 5] = [
         |hand| hand.jump(1),
-        |hand| hand.sights[1].connected = Some(false),
-        |hand| hand.sights[1].connected = None,
-        |hand| hand.sights[1].identity = Some(Arc::from("b")),
+        |hand| hand.views[1].connected = Some(false),
+        |hand| hand.views[1].connected = None,
+        |hand| hand.views[1].identity = Some(Arc::from("b")),
         |hand| hand.admission.handle_replaced(node(1)),
     ];
     for left in left {
@@ -148,9 +148,9 @@ fn m1_what_is_read_beside_the_step_ends_the_visit_unless_its_data_went_back() {
         assert!(hand.admission.handle_not_admitted(node(2)));
         assert_eq!(hand.begin(), look([2], PLAIN));
         hand.says(2, ready(1));
-        assert!(hand.visit.poll_beside(&hand.admission, &hand.sights).is_empty());
+        assert!(hand.visit.poll_beside(&hand.admission, &hand.views).is_empty());
         assert!(hand.admission.handle_not_admitted(node(1)));
-        let joins = hand.visit.poll_beside(&hand.admission, &hand.sights);
+        let joins = hand.visit.poll_beside(&hand.admission, &hand.views);
         assert_eq!(VisitStep::Look(joins), look([1], PLAIN));
         let marker = ready(1).sealed(sealed);
         hand.visit.handle_beside(&mut hand.admission, node(1), marker, now);
@@ -185,11 +185,11 @@ fn m1_a_node_that_is_joining_goes_on_waiting_wherever_it_is_and_begins_anew_as_a
     let mut hand = with_one_joining(3);
     hand.now += Duration::from_secs(5);
     assert!(!hand.admission.handle_not_admitted(node(0)));
-    hand.sights[0].connected = Some(false);
+    hand.views[0].connected = Some(false);
     assert_eq!(hand.begin(), VisitStep::Done(AGAIN));
     let remaining = Duration::from_secs(7);
     assert_eq!(hand.may_vote(0), Err(VoteBlock::Quarantined { remaining }));
-    hand.sights[0] = Sight::new(Some(true), Some(Arc::from("b")), None);
+    hand.views[0] = ConnectionView::new(Some(true), Some(Arc::from("b")), None);
     assert_eq!(hand.begin(), look([0], PLAIN));
     hand.says(0, joining(6));
     assert_eq!(hand.may_vote(0), Err(VoteBlock::Quarantined { remaining: QUARANTINE }));
@@ -273,8 +273,8 @@ fn m2_nothing_is_believed_of_a_node_whose_clock_is_in_question() {
 fn m2_a_node_that_is_away_is_judged_when_it_is_back() {
     let mut hand = Hand::ready(5);
     hand.jump(0);
-    hand.sights[0].connected = Some(false);
-    hand.sights[1].connected = None;
+    hand.views[0].connected = Some(false);
+    hand.views[1].connected = None;
     assert_eq!(hand.begin(), look(2..5, PLAIN));
     (2..5).for_each(|index| hand.says(index, ready(1)));
     assert_eq!(hand.poll(), look(2..5, PLAIN));
@@ -282,8 +282,8 @@ fn m2_a_node_that_is_away_is_judged_when_it_is_back() {
     assert_eq!(hand.poll(), VisitStep::Done(AGAIN));
     assert_eq!(hand.verdicts(), [None; 5]);
     assert_eq!(hand.may_vote(0), Err(VoteBlock::ClockInQuestion));
-    hand.sights[0].connected = Some(true);
-    hand.sights[1].connected = Some(true);
+    hand.views[0].connected = Some(true);
+    hand.views[1].connected = Some(true);
     assert_eq!(hand.judge(&[0, 1, 2, 3, 4]), look([0], PLAIN.force(Some(1))));
 }
 

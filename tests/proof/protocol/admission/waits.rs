@@ -16,7 +16,7 @@ fn remains(hand: &Hand) -> Duration {
 fn tells(hand: &mut Hand) -> Option<(u64, Duration)> {
     let now = hand.now();
     hand.visit = hand.admission.begin_visit(now);
-    match hand.visit.poll(&mut hand.admission, &hand.sights, now, WALL) {
+    match hand.visit.poll(&mut hand.admission, &hand.views, now, WALL) {
         VisitStep::Look(joins) => joins[0].1.waited,
         other => panic!("{other:?}"),
     }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use quorlock_core::{
-    Admission, AdmissionPolicy, VoteGuard, Floor, Join, Marker, NodeClock, Sight, Standing, Verdict,
+    Admission, AdmissionPolicy, VoteGuard, Floor, Join, Marker, NodeClock, ConnectionView, Standing, Verdict,
     Visit, VisitStep,
 };
 use rand::{Rng, rngs::StdRng};
@@ -346,8 +346,8 @@ impl Client {
     }
 
     /// Those that have refused meanwhile are looked at beside the step.
-    fn look_beside(&mut self, sights: &[Sight], now: u64) {
-        for (node, join) in self.visit.poll_beside(&self.admission, sights) {
+    fn look_beside(&mut self, views: &[ConnectionView], now: u64) {
+        for (node, join) in self.visit.poll_beside(&self.admission, views) {
             self.send(node.index(), Asked::Beside(self.asked, join), now);
         }
     }

@@ -15,18 +15,18 @@ impl World {
             client.paused = false;
             client.visit = client.admission.begin_visit(at);
         }
-        let sight = |(link, server): (&Link, &Server)| {
+        let view = |(link, server): (&Link, &Server)| {
             let identity = Some(Arc::from(format!("life {}", server.life)));
-            Sight::new(Some(link.connected), identity, link.tells.then_some(link.clock))
+            ConnectionView::new(Some(link.connected), identity, link.tells.then_some(link.clock))
         };
-        let sights: Vec<Sight> = client.links.iter().zip(servers).map(sight).collect();
+        let views: Vec<ConnectionView> = client.links.iter().zip(servers).map(view).collect();
         if !client.open.is_empty() && now < client.until {
-            return client.look_beside(&sights, now);
+            return client.look_beside(&views, now);
         }
         client.asked += 1;
         client.open.clear();
         client.until = now + TIMEOUT;
-        let step = client.visit.poll(&mut client.admission, &sights, at, wall_us);
+        let step = client.visit.poll(&mut client.admission, &views, at, wall_us);
         while client.admission.poll_news().is_some() {}
         match step {
             VisitStep::Look(joins) => {
@@ -34,7 +34,7 @@ impl World {
                     let asked = Asked::Look(client.asked, join);
                     client.send(node.index(), asked, now);
                 }
-                client.look_beside(&sights, now);
+                client.look_beside(&views, now);
             }
             VisitStep::Admit { node, epoch, floor } => {
                 let asked = Asked::Admit(client.asked, epoch, floor);

@@ -9,7 +9,7 @@ use crate::command::NodeId;
 
 /// What is seen of a node without asking it.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
-pub struct Sight {
+pub struct ConnectionView {
     /// Whether it is connected, so that it can be looked at; `None` where that cannot be told. Then it stands where it
     /// stood, until it can be.
     pub connected: Option<bool>,
@@ -19,7 +19,7 @@ pub struct Sight {
     pub clock: Option<NodeClock>,
 }
 
-impl Sight {
+impl ConnectionView {
     /// What is seen of a node.
     pub const fn new(
         connected: Option<bool>,
@@ -31,15 +31,15 @@ impl Sight {
 }
 
 /// The nodes that can be looked at just now.
-pub(super) fn connected(sights: &[Sight]) -> Vec<NodeId> {
-    let sights = sights.iter().enumerate();
-    let connected = sights.filter(|(_, sight)| sight.connected == Some(true));
+pub(super) fn connected(views: &[ConnectionView]) -> Vec<NodeId> {
+    let views = views.iter().enumerate();
+    let connected = views.filter(|(_, view)| view.connected == Some(true));
     connected.map(|(index, _)| NodeId::new(index)).collect()
 }
 
 impl Admission {
     /// What was seen of a node when a visit began.
-    pub(super) fn handle_sight(
+    pub(super) fn handle_view(
         &mut self,
         node: NodeId,
         connected: bool,
