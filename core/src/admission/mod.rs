@@ -60,7 +60,7 @@
 //! They are tested, each by name, in `tests/proof/protocol/admission`.
 
 mod admitting;
-mod agenda;
+mod schedule;
 mod clock_fault;
 mod clock;
 mod floor;
@@ -75,7 +75,7 @@ mod visit;
 use alloc::{boxed::Box, collections::VecDeque, vec, vec::Vec};
 use core::time::Duration;
 
-pub(super) use self::agenda::READ_EVERY;
+pub(super) use self::schedule::READ_EVERY;
 pub use self::{
     clock_fault::ClockFault,
     clock::NodeClock,

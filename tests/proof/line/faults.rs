@@ -29,7 +29,7 @@ impl World {
         ];
         for (every, fault) in every {
             if let Some(every) = every {
-                self.agenda.put(self.now + every, Event::Fault(fault));
+                self.schedule.put(self.now + every, Event::Fault(fault));
             }
         }
     }
@@ -48,7 +48,7 @@ impl World {
             self.nodes[node].flush_lines();
             for who in 0..self.clients.len() {
                 let life = self.clients[who].links[node].life;
-                self.agenda.put(self.now, Event::Connected { who, node, life });
+                self.schedule.put(self.now, Event::Connected { who, node, life });
             }
             return;
         }
@@ -103,7 +103,7 @@ impl World {
                     self.disconnect(who, node, AWAY);
                 }
                 self.checker.all_fail();
-                self.agenda.put(self.now + AWAY, Event::Fault(Fault::Returns(node)));
+                self.schedule.put(self.now + AWAY, Event::Fault(Fault::Returns(node)));
                 faults.restart
             }
             Fault::SetBack(node) => {
@@ -111,14 +111,14 @@ impl World {
                 self.nodes[node].set_back = 1_000_000 * seconds;
                 // Whoever is connected hears of it from its next answer.
                 if node + 1 < self.nodes.len() {
-                    self.agenda.put(self.now + every, Event::Fault(Fault::SetBack(node + 1)));
+                    self.schedule.put(self.now + every, Event::Fault(Fault::SetBack(node + 1)));
                 }
                 None
             }
             Fault::Returns(_) => None,
         };
         if let Some(every) = every {
-            self.agenda.put(self.now + every, Event::Fault(fault));
+            self.schedule.put(self.now + every, Event::Fault(fault));
         }
     }
 
@@ -144,7 +144,7 @@ impl World {
         link.life += 1;
         link.is_up = false;
         let life = link.life;
-        self.agenda.put(now + lasts, Event::Connected { who, node, life });
+        self.schedule.put(now + lasts, Event::Connected { who, node, life });
         self.checker.fails(who);
         // What was sent may have been executed.
         let failed: Vec<_> = client
@@ -155,7 +155,7 @@ impl World {
             .collect();
         for owner in failed {
             let reply = Err(quorlock_core::Failure::TIMED_OUT);
-            self.agenda.put(now, Event::Answered { who, node, life, owner, reply });
+            self.schedule.put(now, Event::Answered { who, node, life, owner, reply });
         }
         if let Some(waiter) = &mut self.clients[who].waiter {
             waiter.handle_connection(NodeId::new(node), random, stamp(now));

@@ -31,12 +31,12 @@ impl World {
         if !(link.is_up && self.nodes[node].is_up) {
             if !is_release && !matches!(command, Command::Leave { .. }) {
                 let (life, reply) = (link.life, Err(Failure::NOT_SENT));
-                self.agenda.put(self.now, Event::Answered { who, node, life, owner, reply });
+                self.schedule.put(self.now, Event::Answered { who, node, life, owner, reply });
             }
             return;
         }
         let (life, at) = (link.life, link.sends(self.now, &mut self.rng));
-        self.agenda.put(at, Event::Arrives { who, node, life, owner, command });
+        self.schedule.put(at, Event::Arrives { who, node, life, owner, command });
     }
 
     pub(super) fn arrives(
@@ -69,7 +69,7 @@ impl World {
         }
         let link = &mut self.clients[who].links[node];
         let at = link.answers(self.now, &mut self.rng);
-        self.agenda.put(at, Event::Answered { who, node, life, owner, reply: Ok(reply) });
+        self.schedule.put(at, Event::Answered { who, node, life, owner, reply: Ok(reply) });
     }
 
     pub(super) fn tell(&mut self, who: Who, node: usize, hint: LineHint) {
@@ -99,7 +99,7 @@ impl World {
             let link = &mut self.clients[who].links[node];
             let (life, at) = (link.life, link.answers(self.now, &mut self.rng));
             if link.is_up {
-                self.agenda.put(at, Event::Told { who, node, life, hint });
+                self.schedule.put(at, Event::Told { who, node, life, hint });
             }
         }
     }

@@ -54,7 +54,7 @@ impl World {
         // Whoever does not stand there says no more than it must, as one that knows of no line.
         let stand: Option<Stand> = stand.ticket.is_some().then_some(stand);
         client.begin(owner, ttl, now.as_micros() as u64, stand, now);
-        self.agenda.put(now + NODE_TIMEOUT, Event::TimedOut { who, owner });
+        self.schedule.put(now + NODE_TIMEOUT, Event::TimedOut { who, owner });
         self.send(who, self.clients[who].rounds.len() - 1);
     }
 
@@ -173,7 +173,7 @@ impl World {
             }
         }
         self.checker.granted(who, token, begun, until, now);
-        self.agenda.put(now + HOLD, Event::Releases { who, owner });
+        self.schedule.put(now + HOLD, Event::Releases { who, owner });
     }
 
     pub(super) fn lost(&mut self, who: Who) {
@@ -206,7 +206,7 @@ impl World {
         // One that is planned already is not planned again.
         if let Some(at) = next.map(|at| at.max(self.now)).filter(|at| client.looks != Some(*at)) {
             client.looks = Some(at);
-            self.agenda.put(at, Event::Looks { who });
+            self.schedule.put(at, Event::Looks { who });
         }
     }
 
@@ -242,7 +242,7 @@ impl World {
         self.figures.gave_up += 1;
         self.checker.leaves(who);
         let soon = self.random_time(Duration::from_millis(20));
-        self.agenda.put(self.now + soon, Event::Wants { who });
+        self.schedule.put(self.now + soon, Event::Wants { who });
     }
 
     pub(super) fn releases(&mut self, who: Who, owner: Owner) {
@@ -252,6 +252,6 @@ impl World {
         for node in 0..self.nodes.len() {
             self.release(who, node, owner);
         }
-        self.agenda.put(self.now, Event::Wants { who });
+        self.schedule.put(self.now, Event::Wants { who });
     }
 }

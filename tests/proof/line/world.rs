@@ -22,7 +22,7 @@ pub(crate) struct World {
     pub(super) setup: Setup,
     pub(super) rng: StdRng,
     pub(super) now: Duration,
-    pub(super) agenda: Agenda,
+    pub(super) schedule: Agenda,
     pub(super) nodes: Vec<Node>,
     pub(super) clients: Vec<Client>,
     pub(super) by_name: HashMap<ClientId, Who>,
@@ -61,7 +61,7 @@ impl Outcome {
 pub(crate) fn run(setup: Setup) -> Outcome {
     let mut world = World::new(setup);
     let end = setup.time + AFTERWARDS;
-    while let Some((at, event)) = world.agenda.next() {
+    while let Some((at, event)) = world.schedule.next() {
         if at > end {
             break;
         }
@@ -96,7 +96,7 @@ impl World {
             rng,
             // Not at the origin, so that an underflow would show.
             now: Duration::ZERO,
-            agenda: Agenda::default(),
+            schedule: Agenda::default(),
             nodes,
             clients: Vec::new(),
             by_name: HashMap::new(),
@@ -134,7 +134,7 @@ impl World {
         self.by_name.insert(client.id, who);
         self.clients.push(client);
         self.figures.grants.insert(who, 0);
-        self.agenda.put(self.now + after, Event::Wants { who });
+        self.schedule.put(self.now + after, Event::Wants { who });
     }
 
     fn happens(&mut self, event: Event) {
@@ -154,7 +154,7 @@ impl World {
             }
             // Whatever happens to one that is stopped happens when it goes on.
             if client.stopped > self.now {
-                self.agenda.put(client.stopped, event);
+                self.schedule.put(client.stopped, event);
                 return;
             }
         }

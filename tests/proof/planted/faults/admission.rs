@@ -17,7 +17,7 @@ pub(super) const FAULTS: &[Fault] = &[
         number: 33,
         name: "a node is let in before its quarantine is over",
         edits: &[
-            edit("admission/agenda.rs", "self.remaining(*node, now) == Some(Duration::ZERO)", "self.remaining(*node, now).is_some()"),
+            edit("admission/schedule.rs", "self.remaining(*node, now) == Some(Duration::ZERO)", "self.remaining(*node, now).is_some()"),
             edit("admission/admitting.rs", "admission.remaining(self.node, now).is_some_and(|left| left.is_zero())", "true"),
         ],
         configuration: "admission_time",
