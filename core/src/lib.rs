@@ -93,7 +93,7 @@ pub use acquisition::{
 };
 pub use admission::{
     Admission, AdmissionBlock, AdmissionNews, AdmissionPolicy, VoteGuard, ClockFault, Claim, Errand, Floor,
-    Join, Marker, NodeClock, ConnectionView, Standing, Visit, VisitStep, VoteBlock,
+    Join, Marker, NodeClock, ConnectionView, Standing, Probe, ProbeStep, VoteBlock,
 };
 pub use client::{
     Answer, AskId, Asks, CallId, Came, Client, ClientSettings, End, Event, Fails, GrantId, Lane,

@@ -1,7 +1,7 @@
 //! What the rest of the engine asks of `protocol::Admission`, and what it tells it.
 //!
 //! It translates: answers into errors and states, failures into what they say of a node's standing. It decides nothing but
-//! that all nodes may vote in classic mode, never makes an acquire wait, and asks no node anything; `visit` does.
+//! that all nodes may vote in classic mode, never makes an acquire wait, and asks no node anything; `probe` does.
 
 use std::{
     sync::{Arc, MutexGuard},

@@ -26,7 +26,7 @@ mod release;
 mod resources;
 mod shield;
 mod shift;
-mod visit;
+mod probe;
 mod watch;
 
 use std::{
@@ -213,7 +213,7 @@ impl Engine {
         // Not counted as under way, and without a hold on the engine: it goes on for as long as that lives.
         let weak = Arc::downgrade(&engine);
         engine.runtime.spawn(Box::pin(async move {
-            let begin = || visit::attend(Weak::clone(&weak), fenced);
+            let begin = || probe::attend(Weak::clone(&weak), fenced);
             persist(begin, || after_panic(&weak)).await;
         }));
         telemetry::metrics::describe();

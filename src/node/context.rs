@@ -347,7 +347,7 @@ impl Fleet {
     }
 
     fn connected(&self, node: NodeId) {
-        // The change that follows has it seen: a notification of its own would be one visit more.
+        // The change that follows has it seen: a notification of its own would be one probe more.
         self.has_connected.store(true, Ordering::Release);
         if let Some(listener) = self.on_connected.get() {
             shielded(|| listener(node));

@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 
 use super::{
     Admission, AdmissionBlock, AdmissionNews, Claim, Floor, Marker, Standing,
-    step::{VisitStep, look_at},
+    step::{ProbeStep, look_at},
 };
 use crate::{command::NodeId, time::Timestamp};
 
@@ -77,7 +77,7 @@ impl Candidate {
         admitted: bool,
         now: Timestamp,
         wall_us: u64,
-    ) -> Option<VisitStep> {
+    ) -> Option<ProbeStep> {
         let node = self.node;
         match self.stage {
             Stage::Looking => {
@@ -137,15 +137,15 @@ impl Candidate {
         }
     }
 
-    fn seal(&mut self, admission: &Admission) -> VisitStep {
+    fn seal(&mut self, admission: &Admission) -> ProbeStep {
         self.stage = Stage::Sealing;
         let others: Vec<_> = admission.everyone().filter(|other| *other != self.node).collect();
         look_at(others, admission.look().seal())
     }
 
-    const fn admit(&mut self, floor: Floor) -> VisitStep {
+    const fn admit(&mut self, floor: Floor) -> ProbeStep {
         self.stage = Stage::Admitting(floor);
-        VisitStep::Admit { node: self.node, epoch: self.epoch, floor }
+        ProbeStep::Admit { node: self.node, epoch: self.epoch, floor }
     }
 
     /// From where its counters go on, as the others say; `None` where it has to wait longer.

@@ -38,7 +38,7 @@ pub(super) fn connected(views: &[ConnectionView]) -> Vec<NodeId> {
 }
 
 impl Admission {
-    /// What was seen of a node when a visit began.
+    /// What was seen of a node when a probe began.
     pub(super) fn handle_view(
         &mut self,
         node: NodeId,

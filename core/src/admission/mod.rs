@@ -25,10 +25,10 @@
 //! or clock, which a step of the wall clock changes.
 //!
 //! ```text
-//!                  begin_visit(now)                        handle_not_admitted   handle_clock_jumped
+//!                  begin_probe(now)                        handle_not_admitted   handle_clock_jumped
 //!                       |                                  handle_unreadable
 //!   poll(views, now)   v                                              |
-//!   ------------> [ Visit ] --> Look(node, Join)..  --> the node       v
+//!   ------------> [ Probe ] --> Look(node, Join)..  --> the node       v
 //!                     | ^                                |        [ Admission ] --> may_vote  vote guard, counts  marks, hint
 //!                     | +---- handle_marker(node, ..) <--+             ^
 //!                     |       handle_admitted(..)                      |
@@ -70,7 +70,7 @@ mod news;
 mod connection_view;
 mod standing;
 mod step;
-mod visit;
+mod probe;
 
 use alloc::{boxed::Box, collections::VecDeque, vec, vec::Vec};
 use core::time::Duration;
@@ -84,8 +84,8 @@ pub use self::{
     news::AdmissionNews,
     connection_view::ConnectionView,
     standing::{VoteGuard, Standing, VoteBlock},
-    step::VisitStep,
-    visit::Visit,
+    step::ProbeStep,
+    probe::Probe,
 };
 use self::{clock_fault::Clocks, standing::NodeRecord};
 use crate::{

@@ -1,12 +1,12 @@
 //! When the nodes are looked at, and which are due.
 //!
-//! It decides when a visit begins, and whether it is at everyone. It must not let a node that is ready go unread for longer
+//! It decides when a probe begins, and whether it is at everyone. It must not let a node that is ready go unread for longer
 //! than its clock may stray.
 
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::{Admission, Standing, Visit};
+use super::{Admission, Standing, Probe};
 use crate::{command::NodeId, time::Timestamp};
 
 /// How long to wait before an admission that could not be finished is tried again.
@@ -21,12 +21,12 @@ const SHORTEST: Duration = Duration::from_millis(50);
 
 impl Admission {
     /// Begins to see to the nodes: to those whose standing is not known, and to all every ten seconds.
-    pub fn begin_visit(&mut self, now: Timestamp) -> Visit {
+    pub fn begin_probe(&mut self, now: Timestamp) -> Probe {
         let everyone = self.next_look.is_some_and(|at| now >= at);
         if everyone || self.next_look.is_none() {
             self.next_look = Some(now.saturating_add(READ_EVERY));
         }
-        Visit::new(everyone)
+        Probe::new(everyone)
     }
 
     /// When the next quarantine ends.

@@ -1,4 +1,4 @@
-//! One step of a visit to the nodes: what whoever pumps it is asked to do next.
+//! One step of a probe to the nodes: what whoever pumps it is asked to do next.
 //!
 //! Plain values. It decides nothing.
 
@@ -10,10 +10,10 @@ use crate::command::NodeId;
 
 /// What is to be done next for the nodes' standing.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub enum VisitStep {
-    /// Look at these nodes at once. Each marker goes to [`Visit::handle_marker`](super::Visit::handle_marker) when it comes; what fails is left out.
+pub enum ProbeStep {
+    /// Look at these nodes at once. Each marker goes to [`Probe::handle_marker`](super::Probe::handle_marker) when it comes; what fails is left out.
     Look(Vec<(NodeId, Join)>),
-    /// Let this node vote. That it was let in goes to [`Visit::handle_admitted`](super::Visit::handle_admitted).
+    /// Let this node vote. That it was let in goes to [`Probe::handle_admitted`](super::Probe::handle_admitted).
     Admit {
         /// Which.
         node: NodeId,
@@ -27,6 +27,6 @@ pub enum VisitStep {
 }
 
 /// The same look at each of these nodes.
-pub(super) fn look_at(nodes: Vec<NodeId>, look: Join) -> VisitStep {
-    VisitStep::Look(nodes.into_iter().map(|node| (node, look)).collect())
+pub(super) fn look_at(nodes: Vec<NodeId>, look: Join) -> ProbeStep {
+    ProbeStep::Look(nodes.into_iter().map(|node| (node, look)).collect())
 }

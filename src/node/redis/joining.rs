@@ -35,7 +35,7 @@ pub(super) async fn join(session: Arc<Session>, join: Join) -> Result<Marker, No
 pub(super) async fn attend_exchanges(session: &Arc<Session>) {
     loop {
         session.exchanged().await;
-        // Whatever this shows, the next command is answered accordingly; where it fails, the next visit looks again.
+        // Whatever this shows, the next command is answered accordingly; where it fails, the next probe looks again.
         let _ = join(Arc::clone(session), Join::look(Duration::ZERO)).await;
     }
 }

@@ -116,7 +116,7 @@ const LIKELY: [(&str, &[&str]); 25] = [
     ("grant/term", &["times::", "told::"]),
     ("engine/cleanup", &["pending", "late"]),
     ("engine/renewals", &["times::", "crowd"]),
-    ("engine/visit", &["looks", "seals", "restored", "gone::"]),
+    ("engine/probe", &["looks", "seals", "restored", "gone::"]),
     ("engine/restore", &["restored"]),
     ("engine/acquire", &["acquire::", "told::", "standing::", "together"]),
     ("engine/round", &["semaphore", "turns::"]),

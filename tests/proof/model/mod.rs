@@ -18,4 +18,4 @@ pub(crate) mod report;
 pub(crate) mod request;
 pub(crate) mod search;
 pub(crate) mod terms;
-pub(crate) mod visitor;
+pub(crate) mod prober;

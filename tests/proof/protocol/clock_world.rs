@@ -1,11 +1,11 @@
 //! True time, an own clock that lags behind it, and nodes whose clocks run at rates of their own and are stepped.
-//! All are read by visits of the admission, and whose clock it was is judged there, as in production.
+//! All are read by probes of the admission, and whose clock it was is judged there, as in production.
 
 use std::time::Duration;
 
 use quorlock_core::{
     Admission, AdmissionNews, AdmissionPolicy, ClockFault, Marker, NodeClock, NodeId, Quorum, ConnectionView,
-    Timestamp, Visit, VisitStep, VoteBlock,
+    Timestamp, Probe, ProbeStep, VoteBlock,
 };
 
 pub(crate) const MS: u64 = 1_000;
@@ -145,7 +145,7 @@ impl World {
             up.into_iter().for_each(|node| self.read(node));
             return;
         }
-        self.visit(true);
+        self.probe(true);
         if !self.is_any_suspected() {
             self.looked = self.now;
         }
@@ -158,26 +158,26 @@ impl World {
     /// Judges until it is known whose clocks they were, or that it cannot be told yet.
     pub(crate) fn judge(&mut self) {
         while self.is_any_suspected() {
-            let judged = self.visit(false);
+            let judged = self.probe(false);
             if judged && self.is_any_suspected() {
                 return;
             }
         }
     }
 
-    /// Carries out one visit, in which nodes are read one after the other, which takes longer than together. Says whether
+    /// Carries out one probe, in which nodes are read one after the other, which takes longer than together. Says whether
     /// it came to a verdict.
-    fn visit(&mut self, everyone: bool) -> bool {
-        let mut visit = Visit::new(everyone);
+    fn probe(&mut self, everyone: bool) -> bool {
+        let mut probe = Probe::new(everyone);
         let mut judged = false;
         loop {
             let view = |node: &There| ConnectionView::new(Some(node.up), None, Some(node.clock));
             let views: Vec<ConnectionView> = self.nodes.iter().map(view).collect();
             let now = self.ours(self.now);
-            let step = visit.poll(&mut self.admission, &views, now, 0);
+            let step = probe.poll(&mut self.admission, &views, now, 0);
             judged |= self.take_verdicts();
             match step {
-                VisitStep::Look(joins) => {
+                ProbeStep::Look(joins) => {
                     for (node, join) in joins {
                         let index = node.index();
                         let there = &mut self.nodes[index];
@@ -188,7 +188,7 @@ impl World {
                             self.read(index);
                             if self.nodes[index].clock.series() == series {
                                 let now = self.ours(self.now);
-                                visit.handle_marker(&mut self.admission, node, marker, now);
+                                probe.handle_marker(&mut self.admission, node, marker, now);
                             }
                         }
                         if let Some((_, stall)) =
@@ -198,14 +198,14 @@ impl World {
                         }
                     }
                 }
-                VisitStep::Done(_) => {
+                ProbeStep::Done(_) => {
                     for index in 0..self.nodes.len() {
                         let stands = self.admission.may_vote(NodeId::new(index), now);
                         self.nodes[index].suspected = stands == Err(VoteBlock::ClockInQuestion);
                     }
                     return judged;
                 }
-                VisitStep::Admit { node, .. } => panic!("{node} has never been joining"),
+                ProbeStep::Admit { node, .. } => panic!("{node} has never been joining"),
             }
         }
     }

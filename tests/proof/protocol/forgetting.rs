@@ -3,14 +3,14 @@
 //!
 //! Goal: tokens are unique and rise, one by one and in ranges, whatever is under way when a node forgets or is admitted; no time occurs in it, so
 //! that no clock can matter. Method: as in `tokens.rs`, with nodes that follow the rules of the admission and the
-//! production's own visits, in which nobody waits; nodes with a flaw must be found out by the same search.
+//! production's own probes, in which nobody waits; nodes with a flaw must be found out by the same search.
 //! `QUORLOCK_SCHEDULES` sets how many schedules are tried.
 
 use std::collections::VecDeque;
 
 use quorlock_core::{
-    Admission, AdmissionPolicy, FencingToken, Floor, Granted, Join, Marker, ConnectionView, Verdict, Visit,
-    VisitStep,
+    Admission, AdmissionPolicy, FencingToken, Floor, Granted, Join, Marker, ConnectionView, Verdict, Probe,
+    ProbeStep,
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
@@ -160,7 +160,7 @@ impl Client {
 struct Admitting {
     node: usize,
     admission: Admission,
-    visit: Visit,
+    probe: Probe,
     /// The others that are still to be sealed in this step.
     sealing: Vec<(NodeId, Join)>,
     admits: Option<(u64, Floor)>,
@@ -172,8 +172,8 @@ impl Admitting {
     fn new(node: usize, nodes: usize, early: &[Marker]) -> Self {
         let (policy, zero) = (AdmissionPolicy::Quarantine, Duration::ZERO);
         let admission = Admission::new(Quorum::of(nodes), policy, zero, zero);
-        let (visit, early) = (Visit::new(false), early.to_vec());
-        Self { node, admission, visit, sealing: Vec::new(), admits: None, early }
+        let (probe, early) = (Probe::new(false), early.to_vec());
+        Self { node, admission, probe, sealing: Vec::new(), admits: None, early }
     }
 
     /// Seals one of the others, goes on without those that are left, or admits the node. Says whether it has.
@@ -193,7 +193,7 @@ impl Admitting {
             assert!(join.seal && other.index() != self.node);
             let said = servers[other.index()].seal(flaw);
             let said = self.early.get(other.index()).copied().unwrap_or(said);
-            self.visit.handle_marker(&mut self.admission, other, said, start());
+            self.probe.handle_marker(&mut self.admission, other, said, start());
             if !self.sealing.is_empty() {
                 return false;
             }
@@ -203,24 +203,24 @@ impl Admitting {
         let view = |node| ConnectionView::new(Some(node == self.node), None, None);
         let views: Vec<ConnectionView> = (0..servers.len()).map(view).collect();
         loop {
-            match self.visit.poll(&mut self.admission, &views, start(), 1_000) {
-                VisitStep::Look(joins) if joins.iter().any(|(_, join)| join.seal) => {
+            match self.probe.poll(&mut self.admission, &views, start(), 1_000) {
+                ProbeStep::Look(joins) if joins.iter().any(|(_, join)| join.seal) => {
                     self.sealing = joins;
                     return false;
                 }
-                VisitStep::Look(joins) => {
+                ProbeStep::Look(joins) => {
                     for (node, _) in joins {
                         let marker = servers[node.index()].marker();
-                        self.visit.handle_marker(&mut self.admission, node, marker, start());
+                        self.probe.handle_marker(&mut self.admission, node, marker, start());
                     }
                 }
-                VisitStep::Admit { node, epoch, floor } => {
+                ProbeStep::Admit { node, epoch, floor } => {
                     assert_eq!(node.index(), self.node);
                     self.admits = Some((epoch, floor));
                     return false;
                 }
-                VisitStep::Done(_) => {
-                    self.visit = Visit::new(false);
+                ProbeStep::Done(_) => {
+                    self.probe = Probe::new(false);
                     return false;
                 }
             }

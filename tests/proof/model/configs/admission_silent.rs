@@ -9,7 +9,7 @@ use crate::model::leases::{Ask, Budget, Setup, steps::Step};
 pub(crate) const CONFIG: Config = Config {
     name: "admission_silent",
     search: |limits| {
-        let budget = Budget { wipes: 1, visits: 1, silent: 1, ..Budget::default() };
+        let budget = Budget { wipes: 1, probes: 1, silent: 1, ..Budget::default() };
         let before = vec![Step::Begin(0), Step::Execute(0, 1), Step::Hear(0, 1)];
         let asks = Ask::two_writers();
         Setup {

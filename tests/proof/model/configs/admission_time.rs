@@ -27,7 +27,7 @@ pub(crate) fn with(longest_ticks: u8, limits: Limits) -> Found {
         rates: [1_000, 1_000, 1_100],
         held: 2,
         wipes: 1,
-        visits: 2,
+        probes: 2,
         longest_ticks,
         swift: true,
         until: 12,

@@ -9,7 +9,7 @@ use crate::model::leases::{Ask, Budget, Setup};
 pub(crate) const CONFIG: Config = Config {
     name: "admission_tokens",
     search: |limits| {
-        let budget = Budget { wipes: 1, visits: 1, ..Budget::default() };
+        let budget = Budget { wipes: 1, probes: 1, ..Budget::default() };
         let asks = Ask::two_writers();
         Setup { counters: [0, 4, 2], prompt: true, tokens_only: true, ..Setup::of(asks, budget) }
             .search(limits)

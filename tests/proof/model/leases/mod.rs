@@ -29,7 +29,7 @@ use super::{
     node::{KEYS, Node, Nodes, Said},
     pool::{Part, Pool},
     search::{Found, Limits, Sometimes, Space, search},
-    visitor::Visitor,
+    prober::Prober,
 };
 use crate::protocol::TokenRange;
 
@@ -78,7 +78,7 @@ pub(crate) struct Budget {
     /// A node restarts with nothing. It votes no more until it is let in.
     pub(crate) wipes: u8,
     /// How often somebody begins to see to nodes that do not vote.
-    pub(crate) visits: u8,
+    pub(crate) probes: u8,
     /// One connection breaks.
     pub(crate) cuts: u8,
     /// A command arrives a second time.
@@ -136,14 +136,14 @@ pub(crate) struct Leases {
     attempts: Pool<Attempt>,
     wires: Pool<[Wire; NODES]>,
     budgets: Pool<Budget>,
-    visitors: Pool<Visitor>,
+    probers: Pool<Prober>,
 }
 
 impl Leases {
     pub(crate) fn new(setup: Setup) -> Self {
         let (nodes, attempts) = (Nodes::new(), Pool::new());
-        let (wires, budgets, visitors) = (Pool::new(), Pool::new(), Pool::new());
-        Self { setup, nodes, attempts, wires, budgets, visitors }
+        let (wires, budgets, probers) = (Pool::new(), Pool::new(), Pool::new());
+        Self { setup, nodes, attempts, wires, budgets, probers }
     }
 
     /// A node executes what an attempt has sent.
@@ -219,7 +219,7 @@ impl Space for Leases {
             wires: vec![Part::new(Default::default()); self.setup.asks.len()],
             budget: Part::new(self.setup.budget),
             // No lease lasts at all, so that nobody waits: tokens rest on no time.
-            visitor: Part::new(Visitor::new(Duration::ZERO)),
+            prober: Part::new(Prober::new(Duration::ZERO)),
         };
         let before = self.setup.before.clone();
         before
@@ -234,7 +234,7 @@ impl Space for Leases {
         }
         row.extend(state.wires.iter().map(|wires| self.wires.number(wires)));
         row.push(self.budgets.number(&state.budget));
-        row.push(self.visitors.number(&state.visitor));
+        row.push(self.probers.number(&state.prober));
     }
 
     fn unpack(&self, row: &[u32]) -> State {
@@ -249,7 +249,7 @@ impl Space for Leases {
                 .collect(),
             wires: wires.iter().map(|number| self.wires.part(*number)).collect(),
             budget: self.budgets.part(row[NODES + 2 * count]),
-            visitor: self.visitors.part(row[NODES + 2 * count + 1]),
+            prober: self.probers.part(row[NODES + 2 * count + 1]),
         }
     }
 
@@ -348,16 +348,16 @@ impl Space for Leases {
                 }
                 next.nodes[at].edit().forget();
             }
-            Step::Visit => {
-                spend(&mut next.budget.edit().visits)?;
-                next.visitor.edit().begin(BEGUN);
+            Step::Probe => {
+                spend(&mut next.budget.edit().probes)?;
+                next.prober.edit().begin(BEGUN);
             }
             Step::Look(at) => {
-                next.visitor.edit().answer(at, next.nodes[at].edit(), BEGUN, BEGUN);
+                next.prober.edit().answer(at, next.nodes[at].edit(), BEGUN, BEGUN);
             }
             Step::Silent(at) => {
                 spend(&mut next.budget.edit().silent)?;
-                next.visitor.edit().no_answer(at, BEGUN);
+                next.prober.edit().no_answer(at, BEGUN);
             }
             Step::Vanish(number, at, key) => {
                 spend(&mut next.budget.edit().vanish)?;

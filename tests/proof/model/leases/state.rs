@@ -3,7 +3,7 @@
 //! Goal and method: `mod.rs`.
 
 use super::{
-    Budget, Said, TokenRange, Visitor,
+    Budget, Said, TokenRange, Prober,
     attempt::{Attempt, BEGUN, LATE, NODES, Outbox, Stage, Wire},
     letter::Letter,
 };
@@ -15,7 +15,7 @@ pub(crate) struct State {
     pub(super) attempts: Vec<Option<Part<Attempt>>>,
     pub(super) wires: Vec<Part<[Wire; NODES]>>,
     pub(super) budget: Part<Budget>,
-    pub(super) visitor: Part<Visitor>,
+    pub(super) prober: Part<Prober>,
 }
 
 impl State {

@@ -19,7 +19,7 @@ pub(crate) enum Step {
     Cut(usize, usize),
     Restart(usize),
     Wipe(usize),
-    Visit,
+    Probe,
     Look(usize),
     Silent(usize),
     /// The key, or an entry of it, of an attempt at a node.
@@ -86,17 +86,17 @@ impl Leases {
             }
         }
         let is_needed = state.nodes.iter().any(|node| !node.votes());
-        if budget.visits > 0 && is_needed && state.visitor.is_idle() {
-            into.push(Step::Visit);
+        if budget.probes > 0 && is_needed && state.prober.is_idle() {
+            into.push(Step::Probe);
         }
         for at in 0..NODES {
             if budget.restarts > 0 {
                 into.push(Step::Restart(at));
             }
             let asks = if self.setup.orderly {
-                state.visitor.asks_next(at)
+                state.prober.asks_next(at)
             } else {
-                state.visitor.asks(at)
+                state.prober.asks(at)
             };
             if asks {
                 into.push(Step::Look(at));
@@ -164,8 +164,8 @@ impl Leases {
             }
             Step::Restart(at) => format!("node {at} restarts, and has forgotten nothing"),
             Step::Wipe(at) => format!("node {at} restarts, and has forgotten everything"),
-            Step::Visit => "somebody begins to see to the nodes that do not vote".into(),
-            Step::Look(at) => format!("node {at} is {}", state.visitor.tell(at)),
+            Step::Probe => "somebody begins to see to the nodes that do not vote".into(),
+            Step::Look(at) => format!("node {at} is {}", state.prober.tell(at)),
             Step::Silent(at) => format!("node {at} gives no answer to that"),
             Step::Vanish(number, at, key) => {
                 format!("key {key} of {} at node {at} vanishes", who(number))

@@ -27,7 +27,7 @@ use super::{
     node::{Node, Nodes, Said},
     pool::{Part, Pool},
     search::{Sometimes, Space},
-    visitor::Visitor,
+    prober::Prober,
 };
 use crate::protocol::Timestamp;
 
@@ -38,7 +38,7 @@ struct Clock {
     timeouts: u8,
     cuts: u8,
     wipes: u8,
-    visits: u8,
+    probes: u8,
 }
 
 #[derive(Clone)]
@@ -47,7 +47,7 @@ pub(crate) struct State {
     holders: Vec<Option<Part<Holder>>>,
     wires: Vec<Part<[Wire; NODES]>>,
     clock: Part<Clock>,
-    visitor: Part<Visitor>,
+    prober: Part<Prober>,
     deaf: usize,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct LeaseTerms {
     holders: Pool<Holder>,
     wires: Pool<[Wire; NODES]>,
     clocks: Pool<Clock>,
-    visitors: Pool<Visitor>,
+    probers: Pool<Prober>,
 }
 
 /// The properties of this world.
@@ -69,8 +69,8 @@ pub(crate) const KEPT: &str =
 impl LeaseTerms {
     pub(crate) fn new(setup: Setup) -> Self {
         let (nodes, holders) = (Nodes::new(), Pool::new());
-        let (wires, clocks, visitors) = (Pool::new(), Pool::new(), Pool::new());
-        Self { setup, nodes, holders, wires, clocks, visitors }
+        let (wires, clocks, probers) = (Pool::new(), Pool::new(), Pool::new());
+        Self { setup, nodes, holders, wires, clocks, probers }
     }
 
     /// All that is under way for a client is executed and heard at once.
@@ -148,15 +148,15 @@ impl Space for LeaseTerms {
     }
 
     fn first(&mut self) -> State {
-        let Setup { clients, counters, hand_overs, timeouts, cuts, wipes, visits, .. } = self.setup;
+        let Setup { clients, counters, hand_overs, timeouts, cuts, wipes, probes, .. } = self.setup;
         let longest = Duration::from_millis(u64::from(self.setup.longest_ticks) * TICK);
         let node = |counter| Part::new(Node::new(counter));
         let mut state = State {
             nodes: counters.map(node),
             holders: vec![None; clients],
             wires: vec![Part::new(Default::default()); clients],
-            clock: Part::new(Clock { now: 0, hand_overs, timeouts, cuts, wipes, visits }),
-            visitor: Part::new(Visitor::new(longest)),
+            clock: Part::new(Clock { now: 0, hand_overs, timeouts, cuts, wipes, probes }),
+            prober: Part::new(Prober::new(longest)),
             deaf: self.setup.deaf,
         };
         if self.setup.held > 0 {
@@ -181,7 +181,7 @@ impl Space for LeaseTerms {
         }
         row.extend(state.wires.iter().map(|wires| self.wires.number(wires)));
         row.push(self.clocks.number(&state.clock));
-        row.push(self.visitors.number(&state.visitor));
+        row.push(self.probers.number(&state.prober));
     }
 
     fn unpack(&self, row: &[u32]) -> State {
@@ -195,7 +195,7 @@ impl Space for LeaseTerms {
                 .collect(),
             wires: wires.iter().map(|number| self.wires.part(*number)).collect(),
             clock: self.clocks.part(row[NODES + 2 * count]),
-            visitor: self.visitors.part(row[NODES + 2 * count + 1]),
+            prober: self.probers.part(row[NODES + 2 * count + 1]),
             deaf: self.setup.deaf,
         }
     }
@@ -227,13 +227,13 @@ impl Space for LeaseTerms {
                 next.clock.edit().wipes -= 1;
                 next.nodes[at].edit().forget();
             }
-            Step::Visit => {
-                next.clock.edit().visits -= 1;
-                next.visitor.edit().begin(self.own_time(2, now));
+            Step::Probe => {
+                next.clock.edit().probes -= 1;
+                next.prober.edit().begin(self.own_time(2, now));
             }
             Step::Look(at) => {
                 let (own, node) = (self.own_time(2, now), next.nodes[at].edit());
-                next.visitor.edit().answer(at, node, node_time(node, now), own);
+                next.prober.edit().answer(at, node, node_time(node, now), own);
             }
             Step::Begin(client) => {
                 let won = |other: &usize| {

@@ -35,7 +35,7 @@ pub(crate) struct Setup {
     pub(crate) held: usize,
     /// How often a node restarts with nothing, and how often somebody begins to see to the nodes.
     pub(crate) wipes: u8,
-    pub(crate) visits: u8,
+    pub(crate) probes: u8,
     /// The longest ttl of a lease, in ticks, as far as those know who see to the nodes.
     pub(crate) longest_ticks: u8,
     /// The second client asks once, to see whether it may, and nothing follows.
@@ -69,7 +69,7 @@ impl Setup {
         timeouts: 0,
         held: 0,
         wipes: 0,
-        visits: 0,
+        probes: 0,
         longest_ticks: 0,
         probes: false,
         swift: false,

@@ -9,7 +9,7 @@ pub(crate) enum Step {
     Tick,
     Jump(usize),
     Wipe(usize),
-    Visit,
+    Probe,
     Look(usize),
     Begin(usize),
     Execute(usize, usize),
@@ -59,10 +59,10 @@ impl LeaseTerms {
         }
         for at in 0..NODES {
             add(state.clock.wipes > 0 && state.nodes[at].votes(), Step::Wipe(at));
-            add(state.visitor.asks_next(at), Step::Look(at));
+            add(state.prober.asks_next(at), Step::Look(at));
         }
         let is_needed = state.nodes.iter().any(|node| !node.votes());
-        add(state.clock.visits > 0 && is_needed && state.visitor.is_idle(), Step::Visit);
+        add(state.clock.probes > 0 && is_needed && state.prober.is_idle(), Step::Probe);
         add(state.clock.now < self.setup.until, Step::Tick);
     }
 
@@ -74,8 +74,8 @@ impl LeaseTerms {
                 format!("the clock of node {at} steps forward by {}", self.setup.step_ticks)
             }
             Step::Wipe(at) => format!("node {at} restarts, and has forgotten everything"),
-            Step::Visit => "somebody begins to see to the nodes that do not vote".into(),
-            Step::Look(at) => format!("node {at} is {}", state.visitor.tell(at)),
+            Step::Probe => "somebody begins to see to the nodes that do not vote".into(),
+            Step::Look(at) => format!("node {at} is {}", state.prober.tell(at)),
             Step::Begin(client) => format!("client {client} asks"),
             Step::Execute(client, at) => {
                 let letter = state.wires[client][at].there[0];

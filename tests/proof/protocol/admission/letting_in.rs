@@ -8,12 +8,12 @@ fn m4_it_is_let_in_after_the_whole_quarantine_of_the_longest_ttl_that_is_known_b
     hand.now += QUARANTINE - Duration::from_millis(1);
     assert_eq!(hand.begin(), look(0..3, PLAIN), "that of everyone");
     hand.says(0, joining(5));
-    assert_eq!(hand.poll(), VisitStep::Done(Duration::from_millis(1)));
+    assert_eq!(hand.poll(), ProbeStep::Done(Duration::from_millis(1)));
     let mut hand = with_one_due(3);
     hand.says(0, joining(5));
     hand.says(1, ready(1));
     hand.says(2, Marker::new(true, TTL * 2, 100).in_epoch(1));
-    assert_eq!(hand.poll(), VisitStep::Done(AGAIN), "the quarantine goes on");
+    assert_eq!(hand.poll(), ProbeStep::Done(AGAIN), "the quarantine goes on");
     let remaining = Duration::from_secs(11);
     assert_eq!(hand.may_vote(0), Err(VoteBlock::Quarantined { remaining }));
 }
@@ -24,7 +24,7 @@ fn m4_it_is_let_in_only_in_the_epoch_in_which_it_has_waited() {
         let mut hand = with_one_due(3);
         hand.says(0, told);
         (1..3).for_each(|index| hand.says(index, ready(1)));
-        assert!(matches!(hand.poll(), VisitStep::Done(_)), "{told:?}");
+        assert!(matches!(hand.poll(), ProbeStep::Done(_)), "{told:?}");
         let waits = VoteBlock::Quarantined { remaining: Duration::ZERO };
         assert_eq!(
             hand.may_vote(0),
@@ -39,7 +39,7 @@ fn m4_it_is_let_in_only_in_the_epoch_in_which_it_has_waited() {
     assert_eq!(hand.poll(), look([1, 2], PLAIN.seal()));
     assert!(hand.admission.handle_marker(node(0), joining(7), hand.now()));
     (1..3).for_each(|index| hand.says(index, ready(1).sealed(1)));
-    assert!(matches!(hand.poll(), VisitStep::Done(_)));
+    assert!(matches!(hand.poll(), ProbeStep::Done(_)));
     // Also where nobody waits.
     for epoch in [4, 7] {
         let mut hand = Hand::with(3, AdmissionPolicy::DangerSkip);
@@ -53,7 +53,7 @@ fn m4_it_is_let_in_only_in_the_epoch_in_which_it_has_waited() {
         let taken = hand.admission.handle_marker(node(0), joining(epoch), hand.now());
         assert_eq!(taken, epoch > 5);
         (1..3).for_each(|index| hand.says(index, ready(1).sealed(1)));
-        assert!(matches!(hand.poll(), VisitStep::Done(_)));
+        assert!(matches!(hand.poll(), ProbeStep::Done(_)));
     }
 }
 
@@ -75,15 +75,15 @@ fn m5_its_counters_go_on_above_what_a_sealed_majority_has_said() {
         let step = hand.poll();
         if admits {
             let floor = Floor::new(303, 0);
-            assert_eq!(step, VisitStep::Admit { node: node(0), epoch: 5, floor });
-            hand.visit.handle_admitted();
+            assert_eq!(step, ProbeStep::Admit { node: node(0), epoch: 5, floor });
+            hand.probe.handle_admitted();
             assert_eq!(hand.poll(), look([0], PLAIN));
             hand.says(0, ready(6));
             assert_eq!(hand.may_vote(0), Ok(()));
-            assert_eq!(hand.poll(), VisitStep::Done(LOOK));
+            assert_eq!(hand.poll(), ProbeStep::Done(LOOK));
             assert_eq!(hand.news(), [AdmissionNews::Admitted { node: node(0), floor }]);
         } else {
-            assert_eq!(step, VisitStep::Done(AGAIN));
+            assert_eq!(step, ProbeStep::Done(AGAIN));
             let block = AdmissionBlock::TooFewOthers;
             assert_eq!(hand.may_vote(0), Err(VoteBlock::HeldBack(block)));
             assert_eq!(hand.news(), [AdmissionNews::HeldBack { node: node(0), block }]);
@@ -119,7 +119,7 @@ fn m7_another_epoch_is_another_seal() {
         assert_eq!(hand.poll(), look([1, 2], PLAIN.seal()), "{epoch}");
         (1..3).for_each(|index| hand.says(index, ready(1)));
         assert!(
-            matches!(hand.poll(), VisitStep::Admit { epoch: admitted, .. } if admitted == epoch)
+            matches!(hand.poll(), ProbeStep::Admit { epoch: admitted, .. } if admitted == epoch)
         );
         // It has forgotten again.
         assert!(hand.admission.handle_marker(node(0), joining(6), hand.now()));
@@ -138,7 +138,7 @@ fn m5_where_a_majority_has_forgotten_all_that_are_joining_are_told_before_the_fi
     assert_eq!(hand.begin(), look(0..4, PLAIN));
     (0..3).for_each(|index| hand.says(index, joining(5)));
     hand.says(3, ready(1));
-    assert_eq!(hand.poll(), VisitStep::Done(AGAIN));
+    assert_eq!(hand.poll(), ProbeStep::Done(AGAIN));
     hand.now += QUARANTINE;
     assert_eq!(hand.begin(), look(0..4, PLAIN));
     (0..3).for_each(|index| hand.says(index, joining(5)));
@@ -153,7 +153,7 @@ fn m5_where_a_majority_has_forgotten_all_that_are_joining_are_told_before_the_fi
     (1..3).for_each(|index| hand.says(index, joining(5).orphaned(true)));
     hand.says(3, ready(1).sealed(1));
     let floor = Floor::new(100, WALL + 60_000_000);
-    assert_eq!(hand.poll(), VisitStep::Admit { node: node(0), epoch: 5, floor });
+    assert_eq!(hand.poll(), ProbeStep::Admit { node: node(0), epoch: 5, floor });
     // What is said where nobody knows holds for this once: if that fails, all are told and sealed again.
     let mut again = hand.clone();
     assert_eq!(again.begin(), look(0..3, PLAIN));
@@ -163,7 +163,7 @@ fn m5_where_a_majority_has_forgotten_all_that_are_joining_are_told_before_the_fi
     again.says(3, ready(1).sealed(1));
     assert_eq!(again.poll(), look([0, 1, 2], PLAIN.orphaned()));
     assert_eq!(again.poll(), look(1..5, PLAIN.seal()));
-    hand.visit.handle_admitted();
+    hand.probe.handle_admitted();
     assert_eq!(hand.poll(), look([0], PLAIN));
     hand.says(0, ready(6));
     // The next: two are ready by now, and it knows that a majority had forgotten.
@@ -202,7 +202,7 @@ fn m6_a_node_whose_data_went_back_joins_again_as_one_that_has_lost_it() {
     assert_eq!(hand.poll(), look([0], PLAIN.force(Some(1)).lost().after(1)));
     hand.says(0, joining(2));
     assert_eq!(hand.may_vote(0), Err(VoteBlock::Quarantined { remaining: QUARANTINE }));
-    assert_eq!(hand.poll(), VisitStep::Done(AGAIN));
+    assert_eq!(hand.poll(), ProbeStep::Done(AGAIN));
     // It may be noticed in any look, and it is asked once.
     for everyone in [false, true] {
         let mut hand = Hand::ready(3);
@@ -218,7 +218,7 @@ fn m6_a_node_whose_data_went_back_joins_again_as_one_that_has_lost_it() {
             hand.says(index, if index == 1 { high_of(99) } else { ready(1) });
         }
         assert_eq!(hand.poll(), look([1], PLAIN.force(Some(1)).lost().after(1)));
-        assert_eq!(hand.poll(), VisitStep::Done(AGAIN), "it has not answered");
+        assert_eq!(hand.poll(), ProbeStep::Done(AGAIN), "it has not answered");
     }
     // One that is judged meanwhile is no other case: its jump is none of its data's.
     let mut hand = Hand::ready(3);
@@ -226,7 +226,7 @@ fn m6_a_node_whose_data_went_back_joins_again_as_one_that_has_lost_it() {
     assert_eq!(hand.begin(), look(0..3, PLAIN));
     (0..3).for_each(|index| hand.says(index, ready(1)));
     hand.jump(0);
-    assert_eq!(hand.poll(), VisitStep::Done(AGAIN));
+    assert_eq!(hand.poll(), ProbeStep::Done(AGAIN));
 }
 
 #[test]
@@ -234,7 +234,7 @@ fn m7_the_others_are_sealed_once_for_each_epoch_and_not_before_they_could_tell()
     let mut hand = with_one_due(5);
     hand.says(0, joining(5));
     (1..3).for_each(|index| hand.says(index, ready(1)));
-    assert_eq!(hand.poll(), VisitStep::Done(AGAIN), "two of five others could not tell");
+    assert_eq!(hand.poll(), ProbeStep::Done(AGAIN), "two of five others could not tell");
     assert_eq!(hand.begin(), look([0], PLAIN));
     hand.says(0, joining(5));
     assert_eq!(hand.poll(), look(0..5, PLAIN));
@@ -244,11 +244,11 @@ fn m7_the_others_are_sealed_once_for_each_epoch_and_not_before_they_could_tell()
     (1..5)
         .for_each(|index| hand.says(index, high_of(if index == 1 { 350 } else { 300 }).sealed(1)));
     let admit =
-        |epoch, known| VisitStep::Admit { node: node(0), epoch, floor: Floor::new(known, 0) };
+        |epoch, known| ProbeStep::Admit { node: node(0), epoch, floor: Floor::new(known, 0) };
     assert_eq!(hand.poll(), admit(5, 350));
     // That is not answered, and the node goes on waiting: what was said holds, and what is said beyond it too.
     assert_eq!(hand.poll(), look([0], PLAIN));
-    assert_eq!(hand.poll(), VisitStep::Done(AGAIN));
+    assert_eq!(hand.poll(), ProbeStep::Done(AGAIN));
     for (high, floor) in [(300, 350), (400, 400)] {
         assert_eq!(hand.begin(), look([0], PLAIN));
         hand.says(0, joining(5));
@@ -257,7 +257,7 @@ fn m7_the_others_are_sealed_once_for_each_epoch_and_not_before_they_could_tell()
         (2..5).for_each(|index| hand.says(index, high_of(high).sealed(1)));
         assert_eq!(hand.poll(), admit(5, floor));
         assert_eq!(hand.poll(), look([0], PLAIN));
-        assert_eq!(hand.poll(), VisitStep::Done(AGAIN));
+        assert_eq!(hand.poll(), ProbeStep::Done(AGAIN));
     }
 }
 
@@ -274,7 +274,7 @@ fn m8_all_clocks_are_read_twice_since_the_last_jump_before_anybody_is_blamed() {
     assert!(swing(&mut hand));
     assert!(!swing(&mut hand));
     hand.jump(0);
-    // It goes on jumping: two looks, four times, and it is left for the next visit.
+    // It goes on jumping: two looks, four times, and it is left for the next probe.
     let mut step = hand.begin();
     for _ in 0..4 {
         for _ in 0..2 {
@@ -313,7 +313,7 @@ fn m8_the_clocks_of_a_look_are_noted_unless_one_has_jumped_meanwhile() {
         if jumps {
             hand.jump(0);
         }
-        assert!(matches!(hand.poll(), VisitStep::Done(_)));
+        assert!(matches!(hand.poll(), ProbeStep::Done(_)));
         assert_eq!(hand.admission.has_seen_clock(node(1)), !jumps);
     }
 }
@@ -323,7 +323,7 @@ fn m8_the_clocks_of_a_look_are_noted_unless_one_has_jumped_meanwhile() {
 fn a_pause_until_the_look_at_everyone_is_not_shorter_than_a_clock_may_be_behind() {
     let mut hand = Hand::ready(3);
     hand.now += LOOK - Duration::from_millis(10);
-    assert_eq!(hand.begin(), VisitStep::Done(Duration::from_millis(50)));
+    assert_eq!(hand.begin(), ProbeStep::Done(Duration::from_millis(50)));
     hand.now += Duration::from_millis(10);
     assert_eq!(hand.begin(), look(0..3, PLAIN));
 }

@@ -81,8 +81,8 @@ impl Claimed {
 struct Asker {
     list: usize,
     admission: Admission,
-    visit: Visit,
-    /// Its visits that are left.
+    probe: Probe,
+    /// Its probes that are left.
     left: u8,
     /// Which of its steps is under way, and which nodes have not answered it.
     step: u8,
@@ -119,15 +119,15 @@ struct Search {
 }
 
 impl Search {
-    fn asker(&self, list: usize, visits: u8) -> Asker {
+    fn asker(&self, list: usize, probes: u8) -> Asker {
         let nodes = self.lists[list].len();
         let (policy, ttl) = (AdmissionPolicy::DangerSkip, TTL);
         let mut admission = Admission::new(Quorum::of(nodes), policy, ttl, ATTEMPT);
-        let visit = admission.begin_visit(Timestamp::ORIGIN);
-        Asker { list, admission, visit, left: visits, step: 0, open: Vec::new() }
+        let probe = admission.begin_probe(Timestamp::ORIGIN);
+        Asker { list, admission, probe, left: probes, step: 0, open: Vec::new() }
     }
 
-    /// Its next step; a visit that is over is followed by the next one.
+    /// Its next step; a probe that is over is followed by the next one.
     fn poll(&self, world: &mut World, number: usize) {
         let asker = &mut world.askers[number];
         let nodes = self.lists[asker.list];
@@ -135,19 +135,19 @@ impl Search {
         asker.step += 1;
         asker.open.clear();
         while asker.left > 0 {
-            let step = asker.visit.poll(&mut asker.admission, &views, Timestamp::ORIGIN, WALL);
+            let step = asker.probe.poll(&mut asker.admission, &views, Timestamp::ORIGIN, WALL);
             while asker.admission.poll_news().is_some() {}
             let messages: Vec<(usize, Message)> = match step {
-                VisitStep::Look(joins) => {
+                ProbeStep::Look(joins) => {
                     let look = |(node, join): (NodeId, Join)| {
                         (nodes[node.index()], Message::Look(join.waited(None)))
                     };
                     joins.into_iter().map(look).collect()
                 }
-                VisitStep::Admit { node, .. } => vec![(nodes[node.index()], Message::Admit)],
-                VisitStep::Done(_) => {
+                ProbeStep::Admit { node, .. } => vec![(nodes[node.index()], Message::Admit)],
+                ProbeStep::Done(_) => {
                     asker.left -= 1;
-                    asker.visit = asker.admission.begin_visit(Timestamp::ORIGIN);
+                    asker.probe = asker.admission.begin_probe(Timestamp::ORIGIN);
                     continue;
                 }
             };
@@ -185,7 +185,7 @@ impl Search {
         match message {
             Message::Look(join) => match claimed.join(asker.list, join, self.flaw) {
                 Some(marker) if heard => {
-                    asker.visit.handle_marker(&mut asker.admission, id, marker, Timestamp::ORIGIN);
+                    asker.probe.handle_marker(&mut asker.admission, id, marker, Timestamp::ORIGIN);
                 }
                 None if heard && self.flaw != Flaw::Unheard => {
                     asker.admission.handle_other_members(id);
@@ -194,7 +194,7 @@ impl Search {
             },
             Message::Admit => {
                 if claimed.admit(asker.list, self.flaw) && heard {
-                    asker.visit.handle_admitted();
+                    asker.probe.handle_admitted();
                 }
             }
         }
@@ -255,7 +255,7 @@ impl Search {
     fn run(&self, askers: &[(usize, u8)], ends: u8) -> (usize, Option<World>, [bool; 2]) {
         let nodes = 1 + self.lists.iter().flat_map(|list| list.iter()).max().unwrap();
         let askers: Vec<Asker> =
-            askers.iter().map(|(list, visits)| self.asker(*list, *visits)).collect();
+            askers.iter().map(|(list, probes)| self.asker(*list, *probes)).collect();
         let mut world =
             World { nodes: vec![Claimed::default(); nodes], askers, sent: Vec::new(), ends };
         (0..world.askers.len()).for_each(|number| self.poll(&mut world, number));
@@ -330,7 +330,7 @@ fn with_a_new_one(others: [Option<Marker>; 2]) -> Hand {
             break;
         }
         let step = hand.poll();
-        if !matches!(&step, VisitStep::Look(joins) if joins.len() == 3 && !joins[0].1.orphaned) {
+        if !matches!(&step, ProbeStep::Look(joins) if joins.len() == 3 && !joins[0].1.orphaned) {
             break;
         }
     }
@@ -354,7 +354,7 @@ fn m10_a_node_that_was_let_in_need_not_be_held_again() {
     hand.says(1, new.orphaned(true));
     assert_eq!(hand.poll(), look(1..3, PLAIN.seal()));
     hand.says(1, new.claimed(Claim::Held));
-    assert!(matches!(hand.poll(), VisitStep::Admit { .. }), "{:?}", hand.news());
+    assert!(matches!(hand.poll(), ProbeStep::Admit { .. }), "{:?}", hand.news());
 }
 
 #[test]
@@ -366,7 +366,7 @@ fn m10_a_new_node_that_answers_and_is_not_held_keeps_the_list_from_beginning() {
         assert_eq!(hand.poll(), look(1..3, PLAIN.seal()));
         hand.says(1, new.claimed(Claim::Held));
         held.into_iter().for_each(|marker| hand.says(2, marker));
-        assert!(!matches!(hand.poll(), VisitStep::Admit { .. }));
+        assert!(!matches!(hand.poll(), ProbeStep::Admit { .. }));
         assert!(held_back(&mut hand).contains(&AdmissionBlock::NotHeld));
     }
 }
@@ -380,7 +380,7 @@ fn m10_a_node_of_another_list_that_goes_away_holds_nothing_back() {
     hand.views[2] = ConnectionView::new(Some(false), None, None);
     for _ in 0..8 {
         match hand.begin() {
-            VisitStep::Look(joins) => {
+            ProbeStep::Look(joins) => {
                 joins.iter().filter(|(node, _)| node.index() < 2).for_each(|(node, join)| {
                     let claim = if join.seal { Claim::Held } else { Claim::Meant };
                     hand.says(node.index(), new.claimed(claim).orphaned(join.orphaned));
@@ -388,7 +388,7 @@ fn m10_a_node_of_another_list_that_goes_away_holds_nothing_back() {
             }
             step => panic!("{step:?}"),
         }
-        while let VisitStep::Look(joins) = hand.poll() {
+        while let ProbeStep::Look(joins) = hand.poll() {
             for (node, join) in joins.iter().filter(|(node, _)| node.index() < 2) {
                 let claim = if join.seal { Claim::Held } else { Claim::Meant };
                 hand.says(node.index(), new.claimed(claim).orphaned(join.orphaned));

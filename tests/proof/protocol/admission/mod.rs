@@ -10,7 +10,7 @@ use std::{sync::Arc, time::Duration};
 
 use quorlock_core::{
     Admission, AdmissionBlock, AdmissionNews, AdmissionPolicy, ClockFault, Floor, Join, Marker,
-    NodeClock, ConnectionView, Visit, VisitStep, VoteBlock,
+    NodeClock, ConnectionView, Probe, ProbeStep, VoteBlock,
 };
 
 use super::*;
@@ -34,7 +34,7 @@ const WALL: u64 = 1_000_000_000_000;
 #[derive(Clone)]
 struct Hand {
     admission: Admission,
-    visit: Visit,
+    probe: Probe,
     views: Vec<ConnectionView>,
     now: Duration,
 }
@@ -51,8 +51,8 @@ fn joining(epoch: u64) -> Marker {
     Marker::new(false, TTL, 0).in_epoch(epoch)
 }
 
-fn look(nodes: impl IntoIterator<Item = usize>, join: Join) -> VisitStep {
-    VisitStep::Look(nodes.into_iter().map(|index| (node(index), join)).collect())
+fn look(nodes: impl IntoIterator<Item = usize>, join: Join) -> ProbeStep {
+    ProbeStep::Look(nodes.into_iter().map(|index| (node(index), join)).collect())
 }
 
 const PLAIN: Join = Join::look(TTL);
@@ -67,7 +67,7 @@ impl Hand {
         let view = ConnectionView::new(Some(true), Some(Arc::from("a")), None);
         Self {
             admission: Admission::new(Quorum::of(nodes), policy, TTL, ATTEMPT),
-            visit: Visit::new(false),
+            probe: Probe::new(false),
             views: vec![view; nodes],
             now: Duration::from_secs(100),
         }
@@ -78,7 +78,7 @@ impl Hand {
         let mut hand = Self::new(nodes);
         assert_eq!(hand.begin(), look(0..nodes, PLAIN));
         (0..nodes).for_each(|index| hand.says(index, ready(1)));
-        assert_eq!(hand.poll(), VisitStep::Done(LOOK));
+        assert_eq!(hand.poll(), ProbeStep::Done(LOOK));
         hand
     }
 
@@ -86,28 +86,28 @@ impl Hand {
         Timestamp::from_origin(self.now)
     }
 
-    fn begin(&mut self) -> VisitStep {
+    fn begin(&mut self) -> ProbeStep {
         let now = self.now();
-        self.visit = self.admission.begin_visit(now);
+        self.probe = self.admission.begin_probe(now);
         self.poll()
     }
 
     /// What comes next. A look tells each node for how long it has been joining, as far as this client knows, and no
     /// node anything else; what else it asks for is returned.
-    fn poll(&mut self) -> VisitStep {
+    fn poll(&mut self) -> ProbeStep {
         let now = self.now();
-        let step = self.visit.poll(&mut self.admission, &self.views, now, WALL);
-        let VisitStep::Look(mut joins) = step else { return step };
+        let step = self.probe.poll(&mut self.admission, &self.views, now, WALL);
+        let ProbeStep::Look(mut joins) = step else { return step };
         for (node, join) in &mut joins {
             assert_eq!(join.waited, self.admission.standing(*node).waited(now), "{node}");
             *join = join.waited(None);
         }
-        VisitStep::Look(joins)
+        ProbeStep::Look(joins)
     }
 
     fn says(&mut self, index: usize, marker: Marker) {
         let now = self.now();
-        self.visit.handle_marker(&mut self.admission, node(index), marker, now);
+        self.probe.handle_marker(&mut self.admission, node(index), marker, now);
     }
 
     fn may_vote(&self, index: usize) -> Result<(), VoteBlock> {
@@ -132,7 +132,7 @@ impl Hand {
     }
 
     /// All are asked twice whose clock it was, and answer. What comes then.
-    fn judge(&mut self, answers: &[usize]) -> VisitStep {
+    fn judge(&mut self, answers: &[usize]) -> ProbeStep {
         assert_eq!(self.begin(), look(0..self.views.len(), PLAIN));
         answers.iter().for_each(|index| self.says(*index, ready(1)));
         let answered = joins_of(&self.poll());
@@ -142,8 +142,8 @@ impl Hand {
     }
 }
 
-fn joins_of(step: &VisitStep) -> Vec<(usize, Join)> {
-    let VisitStep::Look(joins) = step else { panic!("{step:?}") };
+fn joins_of(step: &ProbeStep) -> Vec<(usize, Join)> {
+    let ProbeStep::Look(joins) = step else { panic!("{step:?}") };
     joins.iter().map(|(node, join)| (node.index(), *join)).collect()
 }
 
@@ -153,7 +153,7 @@ fn with_one_joining(nodes: usize) -> Hand {
     assert_eq!(hand.begin(), look(0..nodes, PLAIN));
     hand.says(0, joining(5));
     (1..nodes).for_each(|index| hand.says(index, ready(1)));
-    assert_eq!(hand.poll(), VisitStep::Done(AGAIN));
+    assert_eq!(hand.poll(), ProbeStep::Done(AGAIN));
     assert_eq!(hand.may_vote(0), Err(VoteBlock::Quarantined { remaining: QUARANTINE }));
     let quarantined = AdmissionNews::Quarantined { node: node(0), quarantine: QUARANTINE };
     assert_eq!(hand.news(), [quarantined]);

@@ -3,13 +3,13 @@
 //! Goal: no node is let in before the true time since it forgot is as long as the longest ttl, and yet short lives get it
 //! in. Method: true time; clients that come and go, each with a steady clock of its own that runs up to a tenth fast, and
 //! a wall clock that is stepped; nodes that restart, are flushed, whose clocks are stepped, and whose data goes back to
-//! what it was while they were joining. The clients run production's visits. Flaws that are planted in the nodes, or in
+//! what it was while they were joining. The clients run production's probes. Flaws that are planted in the nodes, or in
 //! what the clients read, must be found out. (These nodes do not cut what they are told by their own clocks, as real
 //! ones do, so that all rests on the clients.) `QUORLOCK_SCHEDULES` sets how many schedules are tried.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use quorlock_core::{Admission, AdmissionPolicy, Join, Marker, ConnectionView, Visit, VisitStep};
+use quorlock_core::{Admission, AdmissionPolicy, Join, Marker, ConnectionView, Probe, ProbeStep};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use super::*;
@@ -113,7 +113,7 @@ struct Client {
     /// By how much its wall clock has been stepped.
     stepped: u64,
     admission: Admission,
-    visit: Visit,
+    probe: Probe,
     asked: usize,
     open: usize,
     until: u64,
@@ -207,7 +207,7 @@ impl World {
             origin: self.rng.random_range(0..3) * 1_000_000,
             stepped: 0,
             admission: Admission::new(Quorum::of(NODES), policy, TTL, ATTEMPT),
-            visit: Visit::new(false),
+            probe: Probe::new(false),
             asked: 0,
             open: 0,
             until: 0,
@@ -356,9 +356,9 @@ impl World {
                 let newest = if seen.0 == life { seen.1.max(marker.epoch) } else { marker.epoch };
                 *seen = (life, newest);
                 let at = client.now(now, flaw);
-                client.visit.handle_marker(&mut client.admission, node(index), marker, at);
+                client.probe.handle_marker(&mut client.admission, node(index), marker, at);
             }
-            Told::Admitted(true) => client.visit.handle_admitted(),
+            Told::Admitted(true) => client.probe.handle_admitted(),
             Told::Admitted(false) => {}
         }
     }
@@ -371,23 +371,23 @@ impl World {
         }
         let at = client.now(now, flaw);
         if client.paused {
-            client.visit = client.admission.begin_visit(at);
+            client.probe = client.admission.begin_probe(at);
         }
         let view = |server: &Server| {
             ConnectionView::new(Some(true), Some(Arc::from(format!("life {}", server.life))), None)
         };
         let views: Vec<ConnectionView> = self.servers.iter().map(view).collect();
-        let step = client.visit.poll(&mut client.admission, &views, at, now * 1_000);
+        let step = client.probe.poll(&mut client.admission, &views, at, now * 1_000);
         while client.admission.poll_news().is_some() {}
         client.asked += 1;
-        client.paused = matches!(step, VisitStep::Done(_));
+        client.paused = matches!(step, ProbeStep::Done(_));
         client.until = now + TIMEOUT;
         let asked: Vec<(usize, Asked)> = match step {
-            VisitStep::Look(joins) => {
+            ProbeStep::Look(joins) => {
                 joins.into_iter().map(|(node, join)| (node.index(), Asked::Look(join))).collect()
             }
-            VisitStep::Admit { node, epoch, .. } => vec![(node.index(), Asked::Admit(epoch))],
-            VisitStep::Done(pause) => {
+            ProbeStep::Admit { node, epoch, .. } => vec![(node.index(), Asked::Admit(epoch))],
+            ProbeStep::Done(pause) => {
                 client.until = now + u64::try_from(pause.as_millis()).unwrap();
                 Vec::new()
             }

@@ -23,11 +23,11 @@ fn m1_only_a_marker_that_was_asked_for_after_its_standing_was_taken_away_gives_i
         assert_eq!(hand.may_vote(2), Err(block));
         hand.says(2, ready(1));
         assert_eq!(hand.may_vote(2), Err(block), "that was asked for before");
-        assert_eq!(hand.poll(), VisitStep::Done(AGAIN));
+        assert_eq!(hand.poll(), ProbeStep::Done(AGAIN));
         assert_eq!(hand.begin(), look([2], PLAIN));
         hand.says(2, ready(1));
         assert_eq!(hand.may_vote(2), Ok(()));
-        assert_eq!(hand.poll(), VisitStep::Done(LOOK));
+        assert_eq!(hand.poll(), ProbeStep::Done(LOOK));
         assert!((0..2).all(|index| hand.may_vote(index).is_ok()));
         hand.admission.handle_forgotten(node(2));
         assert_eq!(hand.may_vote(2), Err(VoteBlock::NotLookedAt), "what was before is over");
@@ -51,9 +51,9 @@ fn m1_a_node_that_is_away_or_another_has_no_standing_and_one_that_cannot_be_seen
     assert_eq!(hand.may_vote(2), Err(VoteBlock::NotLookedAt));
     hand.says(2, ready(0));
     assert_eq!(as_b(&hand), Ok(()), "what the one before said says nothing of it");
-    assert_eq!(hand.poll(), VisitStep::Done(AGAIN), "one could not be seen");
+    assert_eq!(hand.poll(), ProbeStep::Done(AGAIN), "one could not be seen");
     hand.views[0].connected = Some(true);
-    assert_eq!(hand.begin(), VisitStep::Done(LOOK), "one that is away says itself when it is back");
+    assert_eq!(hand.begin(), ProbeStep::Done(LOOK), "one that is away says itself when it is back");
     hand.views[1].connected = Some(true);
     assert_eq!(hand.begin(), look([1], PLAIN));
 }
@@ -64,9 +64,9 @@ fn m1_a_process_that_is_known_only_now_is_not_another_one() {
     (0..3).for_each(|index| hand.views[index].identity = None);
     assert_eq!(hand.begin(), look(0..3, PLAIN));
     (0..3).for_each(|index| hand.says(index, ready(1)));
-    assert_eq!(hand.poll(), VisitStep::Done(LOOK));
+    assert_eq!(hand.poll(), ProbeStep::Done(LOOK));
     hand.views[0].identity = Some(Arc::from("a"));
-    assert_eq!(hand.begin(), VisitStep::Done(LOOK));
+    assert_eq!(hand.begin(), ProbeStep::Done(LOOK));
     assert_eq!(hand.may_vote(0), Ok(()));
 }
 
@@ -76,7 +76,7 @@ fn m1_what_is_heard_in_passing_of_a_node_without_a_standing_gives_it_none() {
     let mut hand = with_one_due(3);
     assert!(hand.admission.handle_not_admitted(node(1)));
     hand.says(0, joining(5));
-    assert_eq!(hand.poll(), VisitStep::Done(AGAIN), "what it was asked before does not count");
+    assert_eq!(hand.poll(), ProbeStep::Done(AGAIN), "what it was asked before does not count");
     assert_eq!(hand.begin(), look([0, 1], PLAIN));
     hand.says(0, joining(5));
     assert_eq!(hand.poll(), look(0..3, PLAIN));
@@ -90,12 +90,12 @@ fn m1_what_is_heard_in_passing_of_a_node_without_a_standing_gives_it_none() {
 #[test]
 fn m1_a_node_that_refuses_meanwhile_is_looked_at_beside_the_step_and_only_for_its_own_sake() {
     let beside = |hand: &mut Hand| {
-        let joins = hand.visit.poll_beside(&hand.admission, &hand.views);
-        joins_of(&VisitStep::Look(joins))
+        let joins = hand.probe.poll_beside(&hand.admission, &hand.views);
+        joins_of(&ProbeStep::Look(joins))
     };
     let says = |hand: &mut Hand, marker| {
         let now = hand.now();
-        hand.visit.handle_beside(&mut hand.admission, node(1), marker, now);
+        hand.probe.handle_beside(&mut hand.admission, node(1), marker, now);
     };
     let mut hand = with_one_due(3);
     assert_eq!(beside(&mut hand), [], "nobody has refused");
@@ -112,7 +112,7 @@ fn m1_a_node_that_refuses_meanwhile_is_looked_at_beside_the_step_and_only_for_it
     says(&mut hand, ready(1).sealed(1));
     assert_eq!(hand.may_vote(1), Ok(()));
     assert_eq!(hand.admission.marks()[1], ready(1).sealed(1).mark());
-    // Others are left to the next visit.
+    // Others are left to the next probe.
     let left: [fn(&mut Hand); 5] = [
         |hand| hand.jump(1),
         |hand| hand.views[1].connected = Some(false),
@@ -138,9 +138,9 @@ fn m1_a_node_that_refuses_meanwhile_is_looked_at_beside_the_step_and_only_for_it
     assert_eq!(hand.may_vote(1), Err(VoteBlock::NotLookedAt), "it was sealed before");
 }
 
-/// One that is well when a visit begins, and refuses meanwhile; its data may have gone back.
+/// One that is well when a probe begins, and refuses meanwhile; its data may have gone back.
 #[test]
-fn m1_what_is_read_beside_the_step_ends_the_visit_unless_its_data_went_back() {
+fn m1_what_is_read_beside_the_step_ends_the_probe_unless_its_data_went_back() {
     for (sealed, pause) in [(1, LOOK), (0, AGAIN)] {
         let mut hand = Hand::ready(3);
         let now = hand.now();
@@ -148,14 +148,14 @@ fn m1_what_is_read_beside_the_step_ends_the_visit_unless_its_data_went_back() {
         assert!(hand.admission.handle_not_admitted(node(2)));
         assert_eq!(hand.begin(), look([2], PLAIN));
         hand.says(2, ready(1));
-        assert!(hand.visit.poll_beside(&hand.admission, &hand.views).is_empty());
+        assert!(hand.probe.poll_beside(&hand.admission, &hand.views).is_empty());
         assert!(hand.admission.handle_not_admitted(node(1)));
-        let joins = hand.visit.poll_beside(&hand.admission, &hand.views);
-        assert_eq!(VisitStep::Look(joins), look([1], PLAIN));
+        let joins = hand.probe.poll_beside(&hand.admission, &hand.views);
+        assert_eq!(ProbeStep::Look(joins), look([1], PLAIN));
         let marker = ready(1).sealed(sealed);
-        hand.visit.handle_beside(&mut hand.admission, node(1), marker, now);
+        hand.probe.handle_beside(&mut hand.admission, node(1), marker, now);
         assert_eq!(hand.may_vote(1).is_ok(), sealed == 1);
-        assert_eq!(hand.poll(), VisitStep::Done(pause));
+        assert_eq!(hand.poll(), ProbeStep::Done(pause));
     }
 }
 
@@ -186,7 +186,7 @@ fn m1_a_node_that_is_joining_goes_on_waiting_wherever_it_is_and_begins_anew_as_a
     hand.now += Duration::from_secs(5);
     assert!(!hand.admission.handle_not_admitted(node(0)));
     hand.views[0].connected = Some(false);
-    assert_eq!(hand.begin(), VisitStep::Done(AGAIN));
+    assert_eq!(hand.begin(), ProbeStep::Done(AGAIN));
     let remaining = Duration::from_secs(7);
     assert_eq!(hand.may_vote(0), Err(VoteBlock::Quarantined { remaining }));
     hand.views[0] = ConnectionView::new(Some(true), Some(Arc::from("b")), None);
@@ -260,7 +260,7 @@ fn m2_nothing_is_believed_of_a_node_whose_clock_is_in_question() {
     assert_eq!(hand.poll(), look(0..3, PLAIN));
     hand.says(0, joining(5));
     (1..3).for_each(|index| hand.says(index, ready(1)));
-    assert_eq!(hand.poll(), VisitStep::Done(AGAIN), "only one of the others can tell");
+    assert_eq!(hand.poll(), ProbeStep::Done(AGAIN), "only one of the others can tell");
     assert_eq!(hand.may_vote(0), Err(VoteBlock::HeldBack(AdmissionBlock::TooFewOthers)));
     // Longer leases are known of now: it waits for the end of those, whatever held it back.
     let longer = Marker::new(true, TTL * 2, 100).in_epoch(1);
@@ -279,7 +279,7 @@ fn m2_a_node_that_is_away_is_judged_when_it_is_back() {
     (2..5).for_each(|index| hand.says(index, ready(1)));
     assert_eq!(hand.poll(), look(2..5, PLAIN));
     (2..5).for_each(|index| hand.says(index, ready(1)));
-    assert_eq!(hand.poll(), VisitStep::Done(AGAIN));
+    assert_eq!(hand.poll(), ProbeStep::Done(AGAIN));
     assert_eq!(hand.verdicts(), [None; 5]);
     assert_eq!(hand.may_vote(0), Err(VoteBlock::ClockInQuestion));
     hand.views[0].connected = Some(true);
@@ -297,7 +297,7 @@ fn m3_what_was_asked_before_the_standing_was_taken_away_counts_no_more() {
     let counts = |hand: &Hand| before.iter().map(|b| hand.admission.counts(*b)).collect::<Vec<_>>();
     assert_eq!(counts(&hand), [false, false, true]);
     let looks = vec![(node(0), PLAIN.force(Some(1))), (node(1), PLAIN)];
-    assert_eq!(hand.judge(&[0, 1, 2]), VisitStep::Look(looks));
+    assert_eq!(hand.judge(&[0, 1, 2]), ProbeStep::Look(looks));
     hand.says(1, ready(1));
     assert_eq!(hand.may_vote(1), Ok(()));
     assert_eq!(counts(&hand), [false, false, true], "that it may vote again changes nothing");

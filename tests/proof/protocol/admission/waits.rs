@@ -15,9 +15,9 @@ fn remains(hand: &Hand) -> Duration {
 /// What the next look tells node 0.
 fn tells(hand: &mut Hand) -> Option<(u64, Duration)> {
     let now = hand.now();
-    hand.visit = hand.admission.begin_visit(now);
-    match hand.visit.poll(&mut hand.admission, &hand.views, now, WALL) {
-        VisitStep::Look(joins) => joins[0].1.waited,
+    hand.probe = hand.admission.begin_probe(now);
+    match hand.probe.poll(&mut hand.admission, &hand.views, now, WALL) {
+        ProbeStep::Look(joins) => joins[0].1.waited,
         other => panic!("{other:?}"),
     }
 }
@@ -34,13 +34,13 @@ fn m9_a_client_goes_on_from_what_it_was_told_and_tells_what_has_passed_since() {
         QUARANTINE - 4 * SECOND,
         "from the receipt on, not from the question"
     );
-    assert_eq!(hand.poll(), VisitStep::Done(AGAIN));
+    assert_eq!(hand.poll(), ProbeStep::Done(AGAIN));
     hand.now += 3 * SECOND;
     assert_eq!(remains(&hand), QUARANTINE - 7 * SECOND);
     assert_eq!(tells(&mut hand), Some((5, 7 * SECOND)));
     hand.now += 5 * SECOND;
     hand.says(0, joining(5).waited(7 * SECOND));
-    assert!(matches!(hand.poll(), VisitStep::Look(_)), "it is over, and all are asked");
+    assert!(matches!(hand.poll(), ProbeStep::Look(_)), "it is over, and all are asked");
     assert_eq!(hand.may_vote(0), Err(VoteBlock::Quarantined { remaining: Duration::ZERO }));
 }
 
@@ -97,7 +97,7 @@ fn m9_a_node_that_is_joining_in_an_older_epoch_than_was_seen_joins_again() {
             assert_eq!(hand.begin(), look(0..3, PLAIN));
             hand.says(0, seen);
             (1..3).for_each(|index| hand.says(index, ready(1)));
-            assert!(matches!(hand.poll(), VisitStep::Done(_)));
+            assert!(matches!(hand.poll(), ProbeStep::Done(_)));
             hand.now += LOOK;
             assert_eq!(hand.begin(), look(0..3, PLAIN));
             hand.says(0, back);
@@ -106,7 +106,7 @@ fn m9_a_node_that_is_joining_in_an_older_epoch_than_was_seen_joins_again() {
             assert_eq!(hand.poll(), look([0], PLAIN.force(Some(5)).lost().after(6)));
             hand.says(0, joining(7));
             assert_eq!(remains(&hand), QUARANTINE);
-            assert_eq!(hand.poll(), VisitStep::Done(AGAIN));
+            assert_eq!(hand.poll(), ProbeStep::Done(AGAIN));
             // As long as it says the same as before, it is asked the same again.
             let mut hand = hand.clone();
             assert_eq!(hand.begin(), look([0], PLAIN));
@@ -114,7 +114,7 @@ fn m9_a_node_that_is_joining_in_an_older_epoch_than_was_seen_joins_again() {
             assert_eq!(hand.poll(), look([0], PLAIN.force(Some(5)).lost().after(7)));
             hand.says(0, back);
             assert_eq!(hand.may_vote(0), Err(VoteBlock::NotLookedAt));
-            assert_eq!(hand.poll(), VisitStep::Done(AGAIN));
+            assert_eq!(hand.poll(), ProbeStep::Done(AGAIN));
         }
     }
 }

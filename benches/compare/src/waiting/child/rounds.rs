@@ -10,7 +10,7 @@ use std::{
 
 use tracing::{
     Event, Metadata, Subscriber,
-    field::{Field, Visit},
+    field::{Field, Probe},
     level_filters::LevelFilter,
     span::{Attributes, Id, Record},
 };
@@ -45,7 +45,7 @@ struct Seen {
     granted: u64,
 }
 
-impl Visit for Seen {
+impl Probe for Seen {
     fn record_u64(&mut self, field: &Field, value: u64) {
         if field.name() == "granted" {
             self.granted = value;

@@ -114,7 +114,7 @@ impl World {
             }
             Told::Marker(asked, marker) => {
                 if asked == client.asked && !jumped {
-                    client.visit.handle_marker(
+                    client.probe.handle_marker(
                         &mut client.admission,
                         super::node(node),
                         marker,
@@ -126,15 +126,15 @@ impl World {
             Told::Beside(asked, marker) => {
                 if asked == client.asked && !jumped {
                     let voted = client.admission.may_vote(super::node(node), at).is_ok();
-                    let (visit, admission) = (&mut client.visit, &mut client.admission);
-                    visit.handle_beside(admission, super::node(node), marker, at);
+                    let (probe, admission) = (&mut client.probe, &mut client.admission);
+                    probe.handle_beside(admission, super::node(node), marker, at);
                     let votes = client.admission.may_vote(super::node(node), at).is_ok();
                     self.beside += usize::from(votes && !voted);
                 }
             }
             Told::Admitted(asked, admitted) => {
                 if asked == client.asked && admitted {
-                    client.visit.handle_admitted();
+                    client.probe.handle_admitted();
                 }
                 client.answered(asked, node);
             }

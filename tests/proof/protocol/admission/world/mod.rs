@@ -10,7 +10,7 @@ use std::{
 
 use quorlock_core::{
     Admission, AdmissionPolicy, VoteGuard, Floor, Join, Marker, NodeClock, ConnectionView, Standing, Verdict,
-    Visit, VisitStep,
+    Probe, ProbeStep,
 };
 use rand::{Rng, rngs::StdRng};
 
@@ -48,7 +48,7 @@ pub(crate) enum Flaw {
 enum Asked {
     /// In this round.
     Vote(usize, Command, VoteGuard),
-    /// In this step of the visits.
+    /// In this step of the probes.
     Look(usize, Join),
     /// Beside it.
     Beside(usize, Join),
@@ -112,8 +112,8 @@ pub(crate) struct Won {
 
 struct Client {
     admission: Admission,
-    visit: Visit,
-    /// The number of the step of the visits that is under way, how many have to answer, and until when they may.
+    probe: Probe,
+    /// The number of the step of the probes that is under way, how many have to answer, and until when they may.
     asked: usize,
     open: BTreeSet<usize>,
     until: u64,
@@ -152,7 +152,7 @@ impl World {
         };
         let client = |client| Client {
             admission: Admission::new(Quorum::of(nodes), policy, TTL, ATTEMPT),
-            visit: Visit::new(false),
+            probe: Probe::new(false),
             asked: 0,
             open: BTreeSet::new(),
             until: 0,
@@ -347,7 +347,7 @@ impl Client {
 
     /// Those that have refused meanwhile are looked at beside the step.
     fn look_beside(&mut self, views: &[ConnectionView], now: u64) {
-        for (node, join) in self.visit.poll_beside(&self.admission, views) {
+        for (node, join) in self.probe.poll_beside(&self.admission, views) {
             self.send(node.index(), Asked::Beside(self.asked, join), now);
         }
     }

@@ -13,7 +13,7 @@ impl World {
         }
         if client.paused {
             client.paused = false;
-            client.visit = client.admission.begin_visit(at);
+            client.probe = client.admission.begin_probe(at);
         }
         let view = |(link, server): (&Link, &Server)| {
             let identity = Some(Arc::from(format!("life {}", server.life)));
@@ -26,24 +26,24 @@ impl World {
         client.asked += 1;
         client.open.clear();
         client.until = now + TIMEOUT;
-        let step = client.visit.poll(&mut client.admission, &views, at, wall_us);
+        let step = client.probe.poll(&mut client.admission, &views, at, wall_us);
         while client.admission.poll_news().is_some() {}
         match step {
-            VisitStep::Look(joins) => {
+            ProbeStep::Look(joins) => {
                 for (node, join) in joins {
                     let asked = Asked::Look(client.asked, join);
                     client.send(node.index(), asked, now);
                 }
                 client.look_beside(&views, now);
             }
-            VisitStep::Admit { node, epoch, floor } => {
+            ProbeStep::Admit { node, epoch, floor } => {
                 let asked = Asked::Admit(client.asked, epoch, floor);
                 client.send(node.index(), asked, now);
             }
-            VisitStep::Done(pause) => {
+            ProbeStep::Done(pause) => {
                 client.paused = true;
                 client.until = now + u64::try_from(pause.as_millis()).unwrap();
-                client.visit = Visit::new(false);
+                client.probe = Probe::new(false);
             }
         }
     }

@@ -1,7 +1,7 @@
-//! Sees to the nodes' standing: carries out the visits that `protocol::Admission` asks for, beside all acquires.
+//! Sees to the nodes' standing: carries out the probes that `protocol::Admission` asks for, beside all acquires.
 //!
 //! It decides nothing: which nodes are looked at, what is asked of them and when, who is let in and who is to blame, the
-//! visit says. It calls no code of a node and no subscriber while it holds the lock of the admission.
+//! probe says. It calls no code of a node and no subscriber while it holds the lock of the admission.
 
 use std::{
     future::{Future as _, poll_fn},
@@ -22,7 +22,7 @@ use crate::{
     node::{NodeError, NodeState},
     protocol::{
         Admission, AdmissionNews, ClockFault, Errand, Floor, Join, Marker, NodeId, ConnectionView, Timestamp,
-        Visit, VisitStep,
+        Probe, ProbeStep,
     },
     telemetry::{self, NodeShown},
 };
@@ -36,9 +36,9 @@ pub(super) async fn attend(engine: Weak<Engine>, fenced: bool) {
         let changed = fleet.attention.notified();
         let sleep = {
             let Some(engine) = engine.upgrade() else { return };
-            // Taken before they are looked at: of one that connects meanwhile the next visit knows.
+            // Taken before they are looked at: of one that connects meanwhile the next probe knows.
             let connected = fleet.take_connected();
-            let pause = if fenced { Some(engine.visit_nodes().await) } else { None };
+            let pause = if fenced { Some(engine.probe_nodes().await) } else { None };
             let come = fenced && engine.tell_who_votes(&mut voting);
             if connected || come {
                 engine.handle_node_back();
@@ -60,20 +60,20 @@ enum Looked {
 }
 
 impl Engine {
-    /// Carries out one visit. Returns after which pause the next one is due.
-    async fn visit_nodes(self: &Arc<Self>) -> Duration {
-        let mut visit = self.admission().begin_visit(self.steady());
+    /// Carries out one probe. Returns after which pause the next one is due.
+    async fn probe_nodes(self: &Arc<Self>) -> Duration {
+        let mut probe = self.admission().begin_probe(self.steady());
         loop {
             let views: Vec<ConnectionView> = self.nodes.iter().map(NodeSlot::view).collect();
             let (now, wall_us) = (self.steady(), self.runtime.wall_us());
-            let step = visit.poll(&mut self.admission(), &views, now, wall_us);
+            let step = probe.poll(&mut self.admission(), &views, now, wall_us);
             self.tell_admission();
             match step {
-                VisitStep::Look(joins) => self.look(&mut visit, joins).await,
-                VisitStep::Admit { node, epoch, floor } => {
-                    self.admit(&mut visit, node, epoch, floor).await;
+                ProbeStep::Look(joins) => self.look(&mut probe, joins).await,
+                ProbeStep::Admit { node, epoch, floor } => {
+                    self.admit(&mut probe, node, epoch, floor).await;
                 }
-                VisitStep::Done(pause) => {
+                ProbeStep::Done(pause) => {
                     self.fleet.tell();
                     return pause;
                 }
@@ -81,7 +81,7 @@ impl Engine {
         }
     }
 
-    /// Tells whoever waits in line which nodes vote that did not after the visit before, and which do not any more: those
+    /// Tells whoever waits in line which nodes vote that did not after the probe before, and which do not any more: those
     /// wake nobody, and the ones that are left may be too few to. True says that some do again.
     fn tell_who_votes(self: &Arc<Self>, voting: &mut Vec<NodeId>) -> bool {
         let nodes = (0..self.nodes.len()).map(NodeId::new);
@@ -101,14 +101,14 @@ impl Engine {
     }
 
     /// Looks at some nodes at once; those that fail are left out. One that refuses meanwhile is looked at beside them.
-    async fn look(self: &Arc<Self>, visit: &mut Visit, joins: Vec<(NodeId, Join)>) {
+    async fn look(self: &Arc<Self>, probe: &mut Probe, joins: Vec<(NodeId, Join)>) {
         let mut calls: Fanout<Marker> = Fanout::new(self);
         let mut beside: Fanout<Marker> = Fanout::new(self);
         self.ask_for_markers(&mut calls, joins);
         loop {
             let mut refused = pin!(self.fleet.refused.notified());
             let views: Vec<ConnectionView> = self.nodes.iter().map(NodeSlot::view).collect();
-            let again = visit.poll_beside(&self.admission(), &views);
+            let again = probe.poll_beside(&self.admission(), &views);
             self.ask_for_markers(&mut beside, again);
             let looked = poll_fn(|cx| {
                 if let Poll::Ready(progress) = calls.poll_progress(self, cx) {
@@ -124,13 +124,13 @@ impl Engine {
             match looked.await {
                 Looked::AtThese(Progress::Answered((node, answer))) => {
                     self.take_marker(node, answer, |admission, marker, now| {
-                        visit.handle_marker(admission, node, marker, now);
+                        probe.handle_marker(admission, node, marker, now);
                     });
                 }
                 Looked::AtThese(Progress::TimedOut | Progress::Done) => return,
                 Looked::Beside(Progress::Answered((node, answer))) => {
                     self.take_marker(node, answer, |admission, marker, now| {
-                        visit.handle_beside(admission, node, marker, now);
+                        probe.handle_beside(admission, node, marker, now);
                     });
                 }
                 Looked::Beside(Progress::TimedOut | Progress::Done) | Looked::Refused => {}
@@ -199,7 +199,7 @@ impl Engine {
         answers
     }
 
-    /// Whoever waits for nodes to vote is told at once: the visit may wait for another one.
+    /// Whoever waits for nodes to vote is told at once: the probe may wait for another one.
     fn take_marker(
         &self,
         node: NodeId,
@@ -220,12 +220,12 @@ impl Engine {
         }
     }
 
-    async fn admit(self: &Arc<Self>, visit: &mut Visit, node: NodeId, epoch: u64, floor: Floor) {
+    async fn admit(self: &Arc<Self>, probe: &mut Probe, node: NodeId, epoch: u64, floor: Floor) {
         let Some(slot) = self.slot(node) else { return };
         let mut call: Fanout<bool> = Fanout::new(self);
         call.add(node, slot.node.admit(epoch, floor));
         match call.progress(self).await {
-            Progress::Answered((_, Ok(true))) => visit.handle_admitted(),
+            Progress::Answered((_, Ok(true))) => probe.handle_admitted(),
             Progress::Answered((_, Err(error))) => self.admission_failed(node, error),
             _ => {}
         }

@@ -1,7 +1,7 @@
 //! What lets a node vote again: one client that looks after the nodes.
 //!
 //! Goal: the production's admission decides when and with which counters a node that has forgotten votes again. Method: its
-//! `Admission` and `Visit`, pumped as `src/engine/visit.rs` does it, one answer after the other.
+//! `Admission` and `Probe`, pumped as `src/engine/probe.rs` does it, one answer after the other.
 //!
 //! Not modelled: nodes that tell their clocks (`tests/proof/protocol/admission` has those), several who look after the nodes
 //! at once, and nodes that cannot be reached.
@@ -10,7 +10,7 @@ use core::time::Duration;
 
 use super::node::{Node, WALL};
 use crate::protocol::{
-    Admission, AdmissionPolicy, Floor, Join, NodeId, Quorum, ConnectionView, Timestamp, Visit, VisitStep,
+    Admission, AdmissionPolicy, Floor, Join, NodeId, Quorum, ConnectionView, Timestamp, Probe, ProbeStep,
 };
 
 const NODES: usize = 3;
@@ -24,23 +24,23 @@ enum Asked {
 
 /// One client that looks after the nodes.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub(crate) struct Visitor {
+pub(crate) struct Prober {
     admission: Admission,
-    visit: Option<Visit>,
+    probe: Option<Probe>,
     open: [Option<Asked>; NODES],
 }
 
-impl Visitor {
+impl Prober {
     /// One that has seen nothing yet, where leases last for this long at the most, as far as it knows.
     pub(crate) fn new(longest: Duration) -> Self {
         let policy = AdmissionPolicy::Quarantine;
         let quorum = Quorum::of(NODES);
         let admission = Admission::new(quorum, policy, longest, Duration::ZERO);
-        Self { admission, visit: None, open: [const { None }; NODES] }
+        Self { admission, probe: None, open: [const { None }; NODES] }
     }
 
     pub(crate) const fn is_idle(&self) -> bool {
-        self.visit.is_none()
+        self.probe.is_none()
     }
 
     pub(crate) fn asks(&self, at: usize) -> bool {
@@ -58,39 +58,39 @@ impl Visitor {
 
     /// It begins to see to the nodes.
     pub(crate) fn begin(&mut self, now: Timestamp) {
-        self.visit = Some(Visit::new(false));
+        self.probe = Some(Probe::new(false));
         self.go_on(now);
     }
 
     /// All have answered.
     pub(crate) fn go_on(&mut self, now: Timestamp) {
-        let Some(visit) = &mut self.visit else { return };
+        let Some(probe) = &mut self.probe else { return };
         let views: [ConnectionView; NODES] = std::array::from_fn(|_| ConnectionView::new(Some(true), None, None));
-        match visit.poll(&mut self.admission, &views, now, WALL) {
-            VisitStep::Look(joins) => {
+        match probe.poll(&mut self.admission, &views, now, WALL) {
+            ProbeStep::Look(joins) => {
                 joins.into_iter().for_each(|(at, join)| {
                     self.open[at.index()] = Some(Asked::Look(join));
                 });
             }
-            VisitStep::Admit { node, epoch, floor } => {
+            ProbeStep::Admit { node, epoch, floor } => {
                 self.open[node.index()] = Some(Asked::Admit(epoch, floor));
             }
-            VisitStep::Done(_) => self.visit = None,
+            ProbeStep::Done(_) => self.probe = None,
         }
         while self.admission.poll_news().is_some() {}
     }
 
     /// The node does what it was asked, by its own clock, and is heard at once.
     pub(crate) fn answer(&mut self, at: usize, node: &mut Node, clock: Timestamp, now: Timestamp) {
-        let (Some(asked), Some(visit)) = (self.open[at].take(), &mut self.visit) else { return };
+        let (Some(asked), Some(probe)) = (self.open[at].take(), &mut self.probe) else { return };
         match asked {
             Asked::Look(join) => {
                 let marker = node.join(join, clock);
-                visit.handle_marker(&mut self.admission, NodeId::new(at), marker, now);
+                probe.handle_marker(&mut self.admission, NodeId::new(at), marker, now);
             }
             Asked::Admit(epoch, floor) => {
                 if node.admit(epoch, floor, clock) {
-                    visit.handle_admitted();
+                    probe.handle_admitted();
                 }
             }
         }

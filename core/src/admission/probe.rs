@@ -1,6 +1,6 @@
-//! One visit to the nodes: what is read of which node next, what is asked of it beside, and when to come again.
+//! One probe to the nodes: what is read of which node next, what is asked of it beside, and when to come again.
 //!
-//! It asks one thing at a time: whoever pumps it carries out what [`Visit::poll`] says, hands in the answers as they
+//! It asks one thing at a time: whoever pumps it carries out what [`Probe::poll`] says, hands in the answers as they
 //! come, and polls again when all have come or the time is up. It decides. It never takes an answer that was asked for
 //! before the node's standing was taken away, nor that of a node whose clock is in question. A node that refuses meanwhile
 //! does not wait for the others: it is looked at beside the step.
@@ -13,13 +13,13 @@ use super::{
     admitting::Candidate,
     clock_survey::{self, ClockSurvey},
     connection_view,
-    step::{VisitStep, look_at},
+    step::{ProbeStep, look_at},
 };
 use crate::{command::NodeId, time::Timestamp};
 
-/// What one visit has come to. It begins with [`Admission::begin_visit`].
+/// What one probe has come to. It begins with [`Admission::begin_probe`].
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub struct Visit {
+pub struct Probe {
     everyone: bool,
     /// Whether something was found that has to be looked at again soon.
     again: bool,
@@ -82,8 +82,8 @@ impl Admission {
     }
 }
 
-impl Visit {
-    /// A visit to the nodes whose standing is not known, or to all.
+impl Probe {
+    /// A probe to the nodes whose standing is not known, or to all.
     pub const fn new(everyone: bool) -> Self {
         Self {
             everyone,
@@ -106,7 +106,7 @@ impl Visit {
         views: &[ConnectionView],
         now: Timestamp,
         wall_us: u64,
-    ) -> VisitStep {
+    ) -> ProbeStep {
         loop {
             let step = self.advance(admission, views, now, wall_us);
             self.heard.clear();
@@ -115,20 +115,20 @@ impl Visit {
             self.beside.clear();
             match step {
                 // Nobody is to be asked, and everybody has answered.
-                Some(VisitStep::Look(joins)) if joins.is_empty() => {}
-                Some(VisitStep::Look(mut joins)) => {
+                Some(ProbeStep::Look(joins)) if joins.is_empty() => {}
+                Some(ProbeStep::Look(mut joins)) => {
                     for (node, join) in &mut joins {
                         self.asked.push(admission.vote_guard(*node));
                         // `now` is before it is sent: the node hears of no moment that has not passed.
                         *join = join.waited(admission.standing(*node).waited(now));
                     }
-                    return VisitStep::Look(joins);
+                    return ProbeStep::Look(joins);
                 }
                 Some(step) => return step,
                 None if self.stage == Stage::Over => {
                     let stands = |node: &NodeId| admission.standing(*node) == Standing::Ready;
                     let waiting = self.again || !self.nodes.iter().all(stands);
-                    return VisitStep::Done(admission.pause(waiting, now));
+                    return ProbeStep::Done(admission.pause(waiting, now));
                 }
                 None => {}
             }
@@ -168,14 +168,14 @@ impl Visit {
 
     /// The nodes that have lost their standing since they were looked at, as one that another client has sealed, and are to
     /// be looked at beside the step: that may wait for a node that hangs. Each marker goes to
-    /// [`handle_beside`](Visit::handle_beside). To be asked when a step begins, and whenever a node refuses.
+    /// [`handle_beside`](Probe::handle_beside). To be asked when a step begins, and whenever a node refuses.
     pub fn poll_beside(&mut self, admission: &Admission, views: &[ConnectionView]) -> Vec<(NodeId, Join)> {
         let reads = matches!(self.stage, Stage::Reading { .. } | Stage::JoiningAgain { .. });
         let mut joins = Vec::new();
         for (node, view) in admission.everyone().zip(views) {
             let vote_guard = admission.vote_guard(node);
             let is_asked = self.beside.contains(&vote_guard) || reads && self.asked.contains(&vote_guard);
-            // Of one that has just been met, or has another process, the next visit finds out more.
+            // Of one that has just been met, or has another process, the next probe finds out more.
             let is_known = admission.has_lapsed(node, view.identity.as_ref())
                 && !clock_survey::just_met(admission, views, node);
             if view.connected == Some(true) && is_known && !is_asked {
@@ -196,7 +196,7 @@ impl Visit {
     ) {
         let vote_guard = self.beside.iter().rev().find(|vote_guard| vote_guard.node == node);
         if vote_guard.is_some_and(|vote_guard| admission.handle_answer(*vote_guard, marker.epoch, false)) {
-            // The next visit makes one join again whose data went back.
+            // The next probe makes one join again whose data went back.
             self.again |= !admission.handle_marker(node, marker, now);
         }
     }
@@ -213,7 +213,7 @@ impl Visit {
         views: &[ConnectionView],
         now: Timestamp,
         wall_us: u64,
-    ) -> Option<VisitStep> {
+    ) -> Option<ProbeStep> {
         let look = admission.look();
         match mem::replace(&mut self.stage, Stage::Over) {
             Stage::Begun => {
@@ -232,7 +232,7 @@ impl Visit {
                     |node: &NodeId| (*node, look.force(force(*node).map(|(_, epoch)| *epoch)));
                 let joins = self.nodes.iter().map(join).collect();
                 self.stage = Stage::Reading { since: now, blamed };
-                Some(VisitStep::Look(joins))
+                Some(ProbeStep::Look(joins))
             }
             Stage::Reading { since, .. } => {
                 let read = self.heard.iter().map(|(node, _)| *node).collect();
@@ -240,7 +240,7 @@ impl Visit {
                 let seen = |node| admission.record(node).map_or(0, |record| record.newest);
                 let again =
                     |(node, epoch)| (node, look.force(Some(epoch)).lost().after(seen(node)));
-                Some(VisitStep::Look(
+                Some(ProbeStep::Look(
                     mem::take(&mut self.went_back).into_iter().map(again).collect(),
                 ))
             }
@@ -293,7 +293,7 @@ impl Visit {
         }
     }
 
-    fn choose(&mut self, admission: &Admission, now: Timestamp) -> Option<VisitStep> {
+    fn choose(&mut self, admission: &Admission, now: Timestamp) -> Option<ProbeStep> {
         self.admit_next(admission, admission.due(now).into())
     }
 
@@ -301,7 +301,7 @@ impl Visit {
         &mut self,
         admission: &Admission,
         mut due: VecDeque<NodeId>,
-    ) -> Option<VisitStep> {
+    ) -> Option<ProbeStep> {
         let candidate =
             iter::from_fn(|| due.pop_front()).find_map(|node| Candidate::new(admission, node))?;
         let look = admission.look();
