@@ -73,7 +73,7 @@ impl Ended {
 
     /// Looks at the picture, and returns how often each of these signs stands in a lane.
     #[track_caller]
-    fn signs(&self, nodes: usize, workers: usize) -> [usize; 3] {
+    fn liveness(&self, nodes: usize, workers: usize) -> [usize; 3] {
         // Nothing of it comes from outside.
         let options = ParsingOptions { allow_dtd: false, ..ParsingOptions::default() };
         let document = Document::parse_with_options(&self.picture, options).expect("well-formed");
@@ -93,11 +93,11 @@ impl Ended {
         assert!(self.picture.contains("prefers-color-scheme:dark"));
         let wrong = document.descendants().filter(|node| node.attribute("class") == Some("wrong"));
         // One more stands in the legend, where there is any.
-        let signs = |name: &str| {
-            let signs = document.descendants().filter(|node| node.attribute("href") == Some(name));
-            signs.count().saturating_sub(1)
+        let liveness = |name: &str| {
+            let liveness = document.descendants().filter(|node| node.attribute("href") == Some(name));
+            liveness.count().saturating_sub(1)
         };
-        [signs("#refused"), signs("#taken"), wrong.count().saturating_sub(1)]
+        [liveness("#refused"), liveness("#taken"), wrong.count().saturating_sub(1)]
     }
 }
 
@@ -113,7 +113,7 @@ fn nothing_is_found_and_late_writes_are_refused() {
     };
     let ended = first_that(has, 3, "--seconds 12 --nodes 3 --workers 3 --ttl 1s");
     let refused = usize::try_from(ended.count("late_writes_refused")).unwrap();
-    assert_eq!(ended.signs(3, 3), [refused, 0, 0]);
+    assert_eq!(ended.liveness(3, 3), [refused, 0, 0]);
     assert!(ended.found["verdict"].as_str().unwrap().starts_with("Nothing went wrong"));
 }
 
@@ -130,7 +130,7 @@ fn without_a_fence_late_writes_are_found() {
     let ended = first_that(has, 3, "--seconds 6 --nodes 3 --workers 4 --ttl 1s --no-fence");
     assert!(ended.count("falls_at_the_store") > 0, "the store has it so: {}", ended.found);
     let taken = usize::try_from(ended.count("late_writes_taken")).unwrap();
-    assert_eq!(ended.signs(3, 4), [0, taken, 0]);
+    assert_eq!(ended.liveness(3, 4), [0, taken, 0]);
     assert!(ended.found["verdict"].as_str().unwrap().starts_with("Wrong: "));
 }
 
@@ -141,7 +141,7 @@ fn under_plain_redlock_two_holders_are_found_where_a_majority_forgets() {
     let ended = first_that(has, 8, "--seconds 12 --nodes 3 --workers 4 --ttl 2s --classic");
     assert_eq!(ended.code, 1, "{}", ended.err);
     assert!(ended.count("late_writes_taken") > 0, "there are no tokens: {}", ended.found);
-    let (overlaps, [_, taken, wrong]) = (ended.count("overlaps"), ended.signs(3, 4));
+    let (overlaps, [_, taken, wrong]) = (ended.count("overlaps"), ended.liveness(3, 4));
     // On the strip of the lock and in the lanes of both.
     assert_eq!(wrong, 3 * usize::try_from(overlaps).unwrap());
     assert_eq!(taken, usize::try_from(ended.count("late_writes_taken")).unwrap());
@@ -161,7 +161,7 @@ fn servers_of_others_live_on() {
         ended.count("late_writes_refused") > 0 && ended.count("faults") > 1
     };
     let ended = first_that(has, 3, &format!("--seconds 8 --nodes {urls} --workers 3 --ttl 1s"));
-    ended.signs(3, 3);
+    ended.liveness(3, 3);
     assert!(fleet.iter().all(|server| server.is_running() && !server.is_paused()));
     assert_eq!(fleet.iter().map(|server| server.pid()).collect::<Vec<_>>(), pids);
     assert_eq!(fleet[0].get("of somebody").as_deref(), Some(b"value".as_slice()));

@@ -15,7 +15,7 @@ use super::{
     link::Link,
     push,
     script::{self, OWN, THROWAWAY},
-    signs::Room,
+    liveness::Room,
 };
 use crate::node::{LineState, NodeContext, NodeError, Refusal};
 

@@ -13,7 +13,7 @@ use super::{
     link::Link,
     resolve::Resolver,
     script::THROWAWAY,
-    signs::{Down, Room},
+    liveness::{Down, Room},
 };
 use crate::{
     node::{ClockSample, NodeContext, NodeError, Refusal, ServerFacts},

@@ -20,7 +20,7 @@ use super::{
     facts,
     marker::Head,
     push::{self, Exchanges, Listener, Tracked},
-    signs::Down,
+    liveness::Down,
 };
 use crate::{
     node::{Fleet, ServerFacts, Watcher},

@@ -1,6 +1,6 @@
 //! One connection: commands out, replies back, also those that nobody waits for any more.
 //!
-//! Every reply is a sign of life; `signs` decides when there were too few, and `errors` which of them end the
+//! Every reply is a sign of life; `liveness` decides when there were too few, and `errors` which of them end the
 //! connection. It never replaces itself; that is the supervisor's work.
 
 use std::{
@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use super::{
     dispatch::{Dispatch, Idle},
     errors,
-    signs::{Down, Room, Signs, Unanswered},
+    liveness::{Down, Room, Liveness, Unanswered},
 };
 use crate::{
     lock::Lock,
@@ -27,7 +27,7 @@ use crate::{
 /// A connection in use.
 pub(super) struct Link {
     idle: Idle,
-    signs: Arc<Signs>,
+    liveness: Arc<Liveness>,
     /// Takes the replies that nobody waits for any more.
     late: mpsc::UnboundedSender<Late>,
     /// They are awaited by whoever waits for the end of the link, and end with that.
@@ -40,19 +40,19 @@ impl Link {
         down: Arc<Down>,
         context: &NodeContext,
     ) -> Self {
-        let signs = Signs::new(down, Arc::clone(context.runtime()), context.node_timeout());
+        let liveness = Liveness::new(down, Arc::clone(context.runtime()), context.node_timeout());
         let (late, arriving) = mpsc::unbounded_channel();
         let (idle, arriving) = (Idle::new(connection), Lock::new(Some(arriving)));
-        Self { idle, signs: Arc::new(signs), late, arriving }
+        Self { idle, liveness: Arc::new(liveness), late, arriving }
     }
 
     pub(super) fn is_down(&self) -> bool {
-        self.signs.down.is_down()
+        self.liveness.down.is_down()
     }
 
     /// Ends it, because what stands behind it must not be used any more.
     pub(super) fn give_up(&self, reason: &str) {
-        self.signs.down.trip(reason);
+        self.liveness.down.trip(reason);
     }
 
     /// Ends when the connection has ended. Until then it takes the replies that nobody waits for any more. For one
@@ -60,7 +60,7 @@ impl Link {
     pub(super) async fn ended(&self) -> Arc<str> {
         let arriving = self.arriving.lock().take();
         let mut late = LateReplies { arriving, waiting: FuturesUnordered::new() };
-        let mut down = std::pin::pin!(self.signs.down.wait());
+        let mut down = std::pin::pin!(self.liveness.down.wait());
         poll_fn(|cx| {
             late.poll(cx);
             down.as_mut().poll(cx)
@@ -85,7 +85,7 @@ impl Link {
         mut write: impl FnMut(&mut Cmd),
     ) -> Result<Sent<'_>, NodeError> {
         // Counted before it is sent, and until its reply comes: dropping the caller's future does not end it.
-        let unanswered = Signs::begin(&self.signs, room)?;
+        let unanswered = Liveness::begin(&self.liveness, room)?;
         let mut dispatch = self.idle.take();
         dispatch.begin(&mut write);
         Ok(Sent { link: self, dispatch: Some((dispatch, unanswered)) })
@@ -94,7 +94,7 @@ impl Link {
     fn judge(&self, error: &RedisError) -> NodeError {
         let error = errors::of_command(error);
         if let Some(reason) = errors::ends_connection(&error) {
-            self.signs.down.trip(reason);
+            self.liveness.down.trip(reason);
         }
         error
     }

@@ -26,7 +26,7 @@ mod resolve;
 mod scan;
 mod script;
 mod session;
-mod signs;
+mod liveness;
 mod supervisor;
 mod texts;
 mod votes;

@@ -6,7 +6,7 @@ use std::{io::Write, ops::Deref, sync::LazyLock};
 
 use redis::{Cmd, RedisWrite, ToRedisArgs};
 
-use super::{signs::Room, texts};
+use super::{liveness::Room, texts};
 use crate::protocol::{ClientId, Owner, Resource};
 
 /// The node's own keys: its marker, the counters of this generation, and those of the one before. Names that begin

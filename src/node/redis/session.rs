@@ -20,7 +20,7 @@ use super::{
     marker::CachedMarker,
     push::{Exchanges, Tracked},
     script::Script,
-    signs::Room,
+    liveness::Room,
 };
 use crate::{
     lock::Lock,

@@ -14,7 +14,7 @@ use crate::{
         redis::{
             push::Listener,
             script::{LEAVE, List},
-            signs::{Down, MOST_UNANSWERED},
+            liveness::{Down, MOST_UNANSWERED},
             votes,
         },
     },

@@ -23,7 +23,7 @@ use super::{
     push::{Exchanges, Listener, Tracked},
     resolve::Resolver,
     session::{Lines, Session},
-    signs::{self, Down},
+    liveness::{self, Down},
 };
 use crate::{
     node::{Claim, LineState, NodeContext, NodeError, NodeState, Refusal, haste::UNHURRIED},
@@ -158,7 +158,7 @@ async fn connect(
         .set_connection_timeout(None)
         // The engine has a limit of its own, and a late reply is a sign of life that must be heard.
         .set_response_timeout(None)
-        .set_pipeline_buffer_size(signs::MOST_UNANSWERED)
+        .set_pipeline_buffer_size(liveness::MOST_UNANSWERED)
         .set_dns_resolver(resolver.clone())
         .set_push_sender(move |message: PushInfo| {
             listener.handle(&message);

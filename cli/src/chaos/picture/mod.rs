@@ -250,8 +250,8 @@ mod tests {
                 [node.attribute("class"), node.attribute("href")].contains(&Some(sign))
             };
             // Once in its lane, and once in the legend; two holders are two.
-            let signs = drawn.descendants().filter(|node| is(*node)).count();
-            assert_eq!(signs, if sign == "wrong" { 4 } else { 2 }, "{words}: {picture}");
+            let liveness = drawn.descendants().filter(|node| is(*node)).count();
+            assert_eq!(liveness, if sign == "wrong" { 4 } else { 2 }, "{words}: {picture}");
             assert!(classes(&picture).iter().any(|class| class == "head badtext"));
         }
         let mut of_store = story(apart(1, 2), vec![]);

@@ -63,7 +63,7 @@ pub(super) enum Room {
 }
 
 /// What is known of a connection's life.
-pub(super) struct Signs {
+pub(super) struct Liveness {
     pub(super) down: Arc<Down>,
     runtime: Arc<dyn Runtime>,
     /// How long the timeouts must span.
@@ -76,7 +76,7 @@ pub(super) struct Signs {
     others: AtomicUsize,
 }
 
-impl Signs {
+impl Liveness {
     pub(super) fn new(down: Arc<Down>, runtime: Arc<dyn Runtime>, node_timeout: Duration) -> Self {
         Self {
             down,
@@ -89,16 +89,16 @@ impl Signs {
         }
     }
 
-    pub(super) fn begin(signs: &Arc<Self>, room: Room) -> Result<Unanswered, NodeError> {
-        let (count, most) = signs.room(room);
+    pub(super) fn begin(liveness: &Arc<Self>, room: Room) -> Result<Unanswered, NodeError> {
+        let (count, most) = liveness.room(room);
         // Counted before it is compared, so that of two at once only one takes the last place.
         if count.fetch_add(1, Ordering::AcqRel) >= most {
             count.fetch_sub(1, Ordering::AcqRel);
             // Where nothing more is sent, nothing times out any more.
-            signs.give_up_if_silent(signs.runtime.now());
+            liveness.give_up_if_silent(liveness.runtime.now());
             return Err(NodeError::Overloaded);
         }
-        Ok(Unanswered { signs: Arc::clone(signs), room })
+        Ok(Unanswered { liveness: Arc::clone(liveness), room })
     }
 
     const fn room(&self, room: Room) -> (&AtomicUsize, usize) {
@@ -130,28 +130,28 @@ impl Signs {
 
 /// A command without a reply yet.
 pub(super) struct Unanswered {
-    signs: Arc<Signs>,
+    liveness: Arc<Liveness>,
     room: Room,
 }
 
 impl Unanswered {
     /// Nobody waits for its reply any more.
     pub(super) fn timed_out(&self) {
-        self.signs.timed_out();
+        self.liveness.timed_out();
     }
 
     /// Its reply has come, or the connection has said that it is dead.
     pub(super) fn answered(self) {
-        self.signs.timeouts.store(0, Ordering::Relaxed);
+        self.liveness.timeouts.store(0, Ordering::Relaxed);
     }
 }
 
 impl Drop for Unanswered {
     fn drop(&mut self) {
-        self.signs.room(self.room).0.fetch_sub(1, Ordering::AcqRel);
+        self.liveness.room(self.room).0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
 #[cfg(test)]
-#[path = "signs_test.rs"]
+#[path = "liveness_test.rs"]
 mod tests;
