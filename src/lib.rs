@@ -44,7 +44,7 @@ mod lease;
 #[cfg(feature = "tokio")]
 mod lock;
 #[cfg(feature = "tokio")]
-mod near;
+mod suggest;
 #[cfg(feature = "tokio")]
 pub mod node;
 #[cfg(feature = "tokio")]

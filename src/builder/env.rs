@@ -9,7 +9,7 @@ use super::Builder;
 use crate::{
     config::{Config, ConfigError},
     error::ConnectError,
-    near::nearest,
+    suggest::nearest,
     redlock::Redlock,
     settings::{self, Settings, SettingsError, WrongVariable},
 };

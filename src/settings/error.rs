@@ -7,7 +7,7 @@ use std::{fmt, sync::Arc};
 use thiserror::Error;
 
 use super::NAMES;
-use crate::near::nearest;
+use crate::suggest::nearest;
 
 /// Why text is no [`Settings`](crate::Settings).
 #[derive(Clone, Eq, Error, PartialEq)]

@@ -10,7 +10,7 @@ use super::{
     error::UrlPart,
     quote::{authority_end, is_address, is_host, quoted, split_port, split_scheme},
 };
-use crate::near::nearest;
+use crate::suggest::nearest;
 
 /// What is wrong with which part.
 type Fault = (UrlPart, String);
