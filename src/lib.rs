@@ -44,8 +44,6 @@ mod lease;
 #[cfg(feature = "tokio")]
 mod lock;
 #[cfg(feature = "tokio")]
-mod suggest;
-#[cfg(feature = "tokio")]
 pub mod node;
 #[cfg(feature = "tokio")]
 mod reading;
@@ -61,6 +59,8 @@ mod semaphore;
 mod settings;
 #[cfg(feature = "tokio")]
 mod shield;
+#[cfg(feature = "tokio")]
+mod suggest;
 #[cfg(feature = "tokio")]
 mod telemetry;
 #[cfg(feature = "testing")]

@@ -11,7 +11,7 @@ use std::{
 use serde_json::json;
 use tracing::{
     Event, Level, Metadata, Subscriber,
-    field::{Field, Probe},
+    field::{Field, Visit},
     level_filters::LevelFilter,
     span,
 };
@@ -116,7 +116,7 @@ impl Told {
     }
 }
 
-impl Probe for Told {
+impl Visit for Told {
     fn record_str(&mut self, field: &Field, value: &str) {
         if let Some(text) = self.field(field) {
             text.push_str(value);

@@ -92,15 +92,15 @@ pub use acquisition::{
     Acquisition, GiveUp, LostRound, Next, Traffic, TurnedAway, WaitPolicy, WaitSettings,
 };
 pub use admission::{
-    Admission, AdmissionBlock, AdmissionNews, AdmissionPolicy, VoteGuard, ClockFault, Claim, Errand, Floor,
-    Join, Marker, NodeClock, ConnectionView, Standing, Probe, ProbeStep, VoteBlock,
+    Admission, AdmissionBlock, AdmissionNews, AdmissionPolicy, Claim, ClockFault, ConnectionView,
+    Errand, Floor, Join, Marker, NodeClock, Probe, ProbeStep, Standing, VoteBlock, VoteGuard,
 };
 pub use client::{
     Answer, AskId, Asks, CallId, Came, Client, ClientSettings, End, Event, Fails, GrantId, Lane,
     Late, Met, Moment, Passed, Pause, QueueId, ReleaseId, Released, RenewalId, RoundAsked,
     RoundStart, Said, Sending, Told, Transmit,
 };
-pub use command::{Cause, Command, Denial, Failure, Granted, EpochMark, NodeId, Reply};
+pub use command::{Cause, Command, Denial, EpochMark, Failure, Granted, NodeId, Reply};
 pub use concurrency::{Concurrency, Load, Turn};
 pub use election::{Leader, Look, Observation};
 pub use fencing::{FencingToken, InvalidToken, TokenRange};

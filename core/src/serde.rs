@@ -7,7 +7,7 @@ use core::fmt;
 
 use serde_core::{
     Deserialize, Deserializer, Serialize, Serializer,
-    de::{Error, Prober},
+    de::{Error, Visitor},
 };
 
 use crate::{FencingToken, LossReason, Owner};
@@ -39,7 +39,7 @@ impl<'de> Deserialize<'de> for Owner {
 /// The text of an owner, borrowed or not.
 struct Text;
 
-impl Prober<'_> for Text {
+impl Visitor<'_> for Text {
     type Value = Owner;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -9,9 +9,9 @@ use super::Builder;
 use crate::{
     config::{Config, ConfigError},
     error::ConnectError,
-    suggest::nearest,
     redlock::Redlock,
     settings::{self, Settings, SettingsError, WrongVariable},
+    suggest::nearest,
 };
 
 /// What all variables begin with.

@@ -87,7 +87,7 @@ impl Election {
 }
 
 fn of_leader(leader: &Proclamation, now: Timestamp) -> ElectionHealth {
-    let lost = match leader.term().check() {
+    let lost = match leader.held().check() {
         Ok(left) => return ElectionHealth::Leading { left },
         Err(lost) => lost,
     };

@@ -212,9 +212,9 @@ impl Election {
             // Both were seen to before anything was asked.
             return Err(CampaignError::Classic);
         };
-        let term = lease.held_term().clone();
-        telemetry::elected(term.target(), term.owner(), term);
-        let proclamation = self.engine.proclaim(term, term, text);
+        let held = lease.held_term().clone();
+        telemetry::elected(held.target(), held.owner(), term);
+        let proclamation = self.engine.proclaim(held, term, text);
         self.shared.at_work().push(Arc::clone(&proclamation));
         Ok(Leadership::new(lease, proclamation, Arc::clone(&self.shared)))
     }

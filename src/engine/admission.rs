@@ -11,7 +11,7 @@ use std::{
 use super::{Engine, NodeSlot};
 use crate::{
     node::{NodeError, NodeState, Refusal},
-    protocol::{Admission, VoteGuard, FencingToken, EpochMark, NodeId, Timestamp, VoteBlock},
+    protocol::{Admission, EpochMark, FencingToken, NodeId, Timestamp, VoteBlock, VoteGuard},
 };
 
 impl Engine {

@@ -18,7 +18,7 @@ use futures::{
 use super::{Engine, shield::Answering};
 use crate::{
     node::NodeError,
-    protocol::{Answer, VoteGuard, CallId, Command, NodeId, Reply, Sending, Timestamp, Transmit},
+    protocol::{Answer, CallId, Command, NodeId, Reply, Sending, Timestamp, Transmit, VoteGuard},
     telemetry::metrics,
 };
 

@@ -323,7 +323,9 @@ impl Hands {
                 let (vote_guard, blocked) = match &next.sending {
                     // A round has asked whether it can be reached.
                     Sending::One(Command::Acquire { .. }) => engine.ask_vote(next.node, steady),
-                    Sending::One(Command::Confirm { .. }) => (Some(engine.vote_guard(next.node)), None),
+                    Sending::One(Command::Confirm { .. }) => {
+                        (Some(engine.vote_guard(next.node)), None)
+                    }
                     Sending::One(_) => (None, None),
                     Sending::Several(_) => {
                         let (vote_guard, blocked) = engine.ask_vote(next.node, steady);

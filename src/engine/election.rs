@@ -32,7 +32,7 @@ const MOMENT: Duration = Duration::from_millis(100);
 
 /// What one leader says, and which nodes have it.
 pub(crate) struct Proclamation {
-    term: LeaseTerm,
+    held: LeaseTerm,
     term: FencingToken,
     since_us: u64,
     state: Lock<Said>,
@@ -51,18 +51,18 @@ impl Engine {
     /// Tells all nodes of one that has just been elected. It goes on beside the caller.
     pub(crate) fn proclaim(
         self: &Arc<Self>,
-        term: LeaseTerm,
+        held: LeaseTerm,
         term: FencingToken,
         text: LeaderText,
     ) -> Arc<Proclamation> {
-        let label = term.grant().note();
+        let label = held.grant().note();
         let since_us = label.map_or_else(
             || self.runtime.wall_us(),
             |note| u64::try_from(note.since().as_micros()).unwrap_or(u64::MAX),
         );
         let said = Said { says: Proclaiming::new(self.quorum), text };
         let proclamation = Arc::new(Proclamation {
-            term,
+            held,
             term,
             since_us,
             state: Lock::new(said),
@@ -79,8 +79,8 @@ impl Engine {
 }
 
 impl Proclamation {
-    pub(crate) const fn term(&self) -> &LeaseTerm {
-        &self.term
+    pub(crate) const fn held(&self) -> &LeaseTerm {
+        &self.held
     }
 
     pub(crate) const fn term(&self) -> FencingToken {
@@ -112,10 +112,10 @@ impl Proclamation {
                 told.await;
             }
         };
-        let lost = pin!(self.term.wait(LeaseTerm::lost));
+        let lost = pin!(self.held.wait(LeaseTerm::lost));
         match shield(select(pin!(told), lost)).await {
             Either::Left(_) => Ok(()),
-            Either::Right((lost, _)) => Err(lost.unwrap_or_else(|| self.term.forked())),
+            Either::Right((lost, _)) => Err(lost.unwrap_or_else(|| self.held.forked())),
         }
     }
 
@@ -127,7 +127,7 @@ impl Proclamation {
     /// From when on others may lead, once the term is lost for this reason: from the end of the lease on; and from the loss
     /// on where the keys are gone, or a shutdown has released them, whatever is left of the time.
     pub(crate) fn over_at(&self, reason: LossReason, now: Timestamp) -> Timestamp {
-        let grant = self.term.grant();
+        let grant = self.held.grant();
         let (deadline, is_given_back) = (grant.ends().0, grant.is_given_back());
         self.state().says.over_at(reason, is_given_back, deadline, now)
     }
@@ -140,7 +140,7 @@ impl Proclamation {
         now: Timestamp,
     ) -> Timestamp {
         let lost_at = self.lost_at(now);
-        let (_, stop_by) = self.term.grant().ends();
+        let (_, stop_by) = self.held.grant().ends();
         stop_by.min(lost_at.saturating_add(stop_within)).min(self.over_at(reason, now))
     }
 
@@ -161,7 +161,7 @@ impl Proclamation {
 
     /// From now on it is restored with the key, too.
     fn keep(&self, engine: &Engine) {
-        self.term.grant().set_note(self.note(engine));
+        self.held.grant().set_note(self.note(engine));
     }
 
     /// What is to be told.
@@ -178,15 +178,15 @@ impl Proclamation {
         loop {
             let sleep = {
                 let Some(engine) = engine.upgrade() else { return };
-                if self.term.lost().is_some() {
+                if self.held.lost().is_some() {
                     break;
                 }
                 self.tell(&engine).await;
-                let (retention, ttl) = (engine.config.counter_retention, self.term.grant().ttl());
+                let (retention, ttl) = (engine.config.counter_retention, self.held.grant().ttl());
                 let pause = self.state().says.pause(retention, ttl);
                 engine.sleep_until(engine.now().saturating_add(pause))
             };
-            let lost = pin!(self.term.wait(LeaseTerm::lost));
+            let lost = pin!(self.held.wait(LeaseTerm::lost));
             match select(pin!(self.said.notified()), select(sleep, lost)).await {
                 Either::Right((Either::Left(_), _)) => self.state().says.handle_pause_over(),
                 Either::Right((Either::Right(_), _)) => break,
@@ -199,7 +199,7 @@ impl Proclamation {
     /// Tells the log where work goes on though the lease is over.
     async fn watch_the_end(&self, engine: &Weak<Engine>) {
         let sleep = {
-            let (Some(engine), Some(lost)) = (engine.upgrade(), self.term.lost()) else { return };
+            let (Some(engine), Some(lost)) = (engine.upgrade(), self.held.lost()) else { return };
             let now = engine.now();
             self.lost_at(now);
             if !self.is_at_work() {
@@ -209,7 +209,7 @@ impl Proclamation {
         };
         sleep.await;
         if self.is_at_work() {
-            telemetry::leader_wedged(self.term.target(), self.term.owner(), self.term);
+            telemetry::leader_wedged(self.held.target(), self.held.owner(), self.term);
         }
     }
 
@@ -233,7 +233,7 @@ impl Proclamation {
     fn ask_all(&self, engine: &Engine, calls: &mut Fanout) {
         let lack: Vec<NodeId> = self.state().says.lacking().collect();
         // Read by the clock: it may be over by now.
-        if lack.is_empty() || self.term.lost().is_some() {
+        if lack.is_empty() || self.held.lost().is_some() {
             return;
         }
         let note = self.note(engine);
@@ -243,7 +243,7 @@ impl Proclamation {
             let may_be_asked = slot.node.reachable().and_then(|()| engine.may_vote(node)).is_ok();
             self.state().says.handle_asked(node, number, may_be_asked);
             if may_be_asked {
-                let (target, owner) = (self.term.target().clone(), self.term.owner());
+                let (target, owner) = (self.held.target().clone(), self.held.owner());
                 calls.push(engine, node, Command::Proclaim { target, owner, note: note.clone() });
             }
         }

@@ -16,7 +16,7 @@ use futures::FutureExt;
 use super::{Engine, shield::Answering};
 use crate::{
     node::NodeError,
-    protocol::{VoteGuard, Command, NodeId, Reply, Timestamp},
+    protocol::{Command, NodeId, Reply, Timestamp, VoteGuard},
     runtime::Task,
 };
 
@@ -55,7 +55,8 @@ impl Fanout {
     pub(super) fn push(&mut self, engine: &Engine, node: NodeId, command: Command) {
         let Some(slot) = engine.slot(node) else { return };
         // That a key is gone is true whatever becomes of the node.
-        let vote_guard = (!matches!(command, Command::Release { .. })).then(|| engine.vote_guard(node));
+        let vote_guard =
+            (!matches!(command, Command::Release { .. })).then(|| engine.vote_guard(node));
         self.calls.push(Call { node, answer: slot.node.call(command), vote_guard });
     }
 }
@@ -118,7 +119,9 @@ impl<T> Fanout<T> {
                 if let Err(error) = &result {
                     engine.node_failed(node, error, call.vote_guard);
                 }
-                let lapsed = call.vote_guard.is_some_and(|vote_guard| !engine.admission().counts(vote_guard));
+                let lapsed = call
+                    .vote_guard
+                    .is_some_and(|vote_guard| !engine.admission().counts(vote_guard));
                 // An error stays what it was; only an answer is turned into one.
                 let result = if lapsed { result.and(Err(NodeError::VoteLapsed)) } else { result };
                 answered.push_back((node, result));

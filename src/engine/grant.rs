@@ -5,10 +5,10 @@
 //! who wait. It must never keep a lease alive that its holder has dropped, nor its engine. It tells nobody under a lock: a
 //! waker may do anything, such as drop the lease.
 
+mod downgrading;
 mod ending;
 mod handing;
 mod lingering;
-mod downgrading;
 mod term;
 
 use std::{

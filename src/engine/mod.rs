@@ -21,12 +21,12 @@ mod holder;
 #[cfg(feature = "inspect")]
 mod inspect;
 mod line;
+mod probe;
 mod readiness;
 mod release;
 mod resources;
 mod shield;
 mod shift;
-mod probe;
 mod watch;
 
 use std::{
@@ -42,7 +42,7 @@ use std::{
 pub(crate) use self::{
     acquire::{AcquireSpec, Acquiring},
     election::Proclamation,
-    grant::{Grant, HeldTerm, ReleaseAnswer, LeaseTerm},
+    grant::{Grant, HeldTerm, LeaseTerm, ReleaseAnswer},
     holder::Sightings,
 };
 use self::{

@@ -21,8 +21,8 @@ use super::{
 use crate::{
     node::{NodeError, NodeState},
     protocol::{
-        Admission, AdmissionNews, ClockFault, Errand, Floor, Join, Marker, NodeId, ConnectionView, Timestamp,
-        Probe, ProbeStep,
+        Admission, AdmissionNews, ClockFault, ConnectionView, Errand, Floor, Join, Marker, NodeId,
+        Probe, ProbeStep, Timestamp,
     },
     telemetry::{self, NodeShown},
 };

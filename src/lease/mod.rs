@@ -86,7 +86,7 @@ impl Lease {
     }
 
     /// It is shared with readers from now on, where it still holds.
-    pub(crate) fn downgrade(&mut self) {
+    pub(crate) fn go_on_as_reader(&mut self) {
         self.held.downgrade();
     }
 

@@ -6,8 +6,8 @@ use super::*;
 use crate::{
     node::{MemoryNode, Node},
     protocol::{
-        ClientId, Command, Granted, Join, LineHint, EpochMark, Owner, Reply, ResourceSet, Slots, Stand,
-        Target, Ticket,
+        ClientId, Command, EpochMark, Granted, Join, LineHint, Owner, Reply, ResourceSet, Slots,
+        Stand, Target, Ticket,
     },
     runtime::ByHand,
 };

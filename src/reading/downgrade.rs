@@ -50,7 +50,7 @@ impl Lease {
         if let Err(reason) = may {
             return Err(DowngradeError { reason, lease: self });
         }
-        self.downgrade();
+        self.go_on_as_reader();
         ReadLease::new(self)
             .map_err(|lease| DowngradeError { reason: ReadersError::Classic, lease })
     }

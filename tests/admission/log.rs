@@ -62,7 +62,7 @@ struct Messages(Arc<Mutex<Vec<String>>>);
 impl<S: tracing::Subscriber> Layer<S> for Messages {
     fn on_event(&self, event: &tracing::Event<'_>, _: tracing_subscriber::layer::Context<'_, S>) {
         struct Message<'a>(&'a mut Vec<String>);
-        impl tracing::field::Probe for Message<'_> {
+        impl tracing::field::Visit for Message<'_> {
             fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
                 if field.name() == "message" {
                     self.0.push(format!("{value:?}"));

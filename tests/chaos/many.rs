@@ -166,7 +166,8 @@ fn many_readers_and_writers_are_in_order_whoever_is_killed() {
     let shared = Many { wants: Wants::Readers, wanted: 600, ttl: SHORT_TTL, until: |_| true };
     let Some(done) = many(test, &shared) else { return };
     let reads = done.history.leases.iter().filter(|held| held.reads).count();
-    let (writes, downgraded) = (done.history.leases.len() - reads, done.history.count(Count::ReadsOn));
+    let (writes, downgraded) =
+        (done.history.leases.len() - reads, done.history.count(Count::ReadsOn));
     println!("{writes} writes, {reads} reads, {downgraded} of them by writers that read on");
     assert!(writes > shared.wanted / 20 && reads > writes, "{reads} {writes}");
     assert!(downgraded > writes / 10, "{downgraded}");

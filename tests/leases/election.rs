@@ -22,7 +22,8 @@ use quorlock::{
     Observed, ProclaimError, Redlock,
     node::{MemoryNode, Node, NodeSpec},
     protocol::{
-        Command, Drift, LeaderText, EpochMark, Note, Owner, Record, Reply, Resource, Sighting, Target,
+        Command, Drift, EpochMark, LeaderText, Note, Owner, Record, Reply, Resource, Sighting,
+        Target,
     },
     runtime::Runtime,
 };

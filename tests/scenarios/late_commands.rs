@@ -10,8 +10,8 @@ use super::{
     MARKER,
     scripts::{Ask, HOUR_MS, IDENTITY, Node, RESOURCE, Tell},
     texts::{
-        ACQUIRE_READ, CONFIRM, EXTEND, EXTEND_CLASSIC, EXTEND_LOWERED, EXTEND_READ, LEAVE, RELEASE,
-        RELEASE_READ, RESTORE_READ,
+        ACQUIRE_READ, CONFIRM, EXTEND, EXTEND_CLASSIC, EXTEND_DOWNGRADED, EXTEND_READ, LEAVE,
+        RELEASE, RELEASE_READ, RESTORE_READ,
     },
 };
 
@@ -99,7 +99,7 @@ fn an_extension_of_a_key_without_an_end_leaves_what_any_lease_may_count_with() {
     node.extend(EXTEND, &[RESOURCE], SHORT);
     assert!((50_001..=60_000).contains(&node.left(RESOURCE)), "{}", node.left(RESOURCE));
     node.server.run(&["PERSIST", RESOURCE]);
-    node.extend(EXTEND_LOWERED, &[RESOURCE, READERS], SHORT);
+    node.extend(EXTEND_DOWNGRADED, &[RESOURCE, READERS], SHORT);
     assert!((50_001..=60_002).contains(&node.left(RESOURCE)), "{}", node.left(RESOURCE));
 }
 
@@ -111,7 +111,7 @@ fn an_extension_leaves_no_more_than_the_longest_ttl() {
     node.server.run(&["PEXPIRE", RESOURCE, "3600000"]);
     node.extend(EXTEND, &[RESOURCE], SHORT);
     assert!((50_001..=60_000).contains(&node.left(RESOURCE)), "{}", node.left(RESOURCE));
-    node.extend(EXTEND_LOWERED, &[RESOURCE, READERS], SHORT);
+    node.extend(EXTEND_DOWNGRADED, &[RESOURCE, READERS], SHORT);
     assert!((50_001..=60_003).contains(&node.left(RESOURCE)), "{}", node.left(RESOURCE));
     for written in ["+inf", "9007199254740992.5"] {
         node.server.run(&["ZADD", READERS, written, A]);
@@ -175,11 +175,11 @@ fn a_downgrade_shortens_neither_the_key_nor_the_entry() {
     let node = Node::admitted();
     node.granted(Ask::of(A));
     node.extend(EXTEND, &[RESOURCE], LONG);
-    node.extend(EXTEND_LOWERED, &[RESOURCE, READERS], SHORT);
+    node.extend(EXTEND_DOWNGRADED, &[RESOURCE, READERS], SHORT);
     for_long(node.entry_left(A));
     for_long(node.left(RESOURCE));
     // The nodes have followed, and an earlier one comes.
-    node.extend(EXTEND_LOWERED, &[RESOURCE, READERS], SHORT);
+    node.extend(EXTEND_DOWNGRADED, &[RESOURCE, READERS], SHORT);
     for_long(node.entry_left(A));
     let refused = node.run_own(EXTEND, &[RESOURCE], &[IDENTITY, A, SHORT]);
     assert_eq!(refused[2], Value::Int(2), "it is no writer's any more");

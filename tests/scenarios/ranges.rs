@@ -120,7 +120,10 @@ impl Pair {
         Self { server, memory: MemoryNode::new(), began }
     }
 
-    fn tell(&self, command: impl FnOnce(Resource, quorlock::protocol::EpochMark) -> Command) -> Reply {
+    fn tell(
+        &self,
+        command: impl FnOnce(Resource, quorlock::protocol::EpochMark) -> Command,
+    ) -> Reply {
         let look = self.memory.join(Join::look(Duration::ZERO));
         let mark = futures::executor::block_on(look).unwrap().mark();
         let command = command(Resource::new(RESOURCE).unwrap(), mark);

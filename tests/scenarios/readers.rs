@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::executor::block_on;
 use quorlock::{
     node::{MemoryNode, Node as _},
-    protocol::{Command, FencingToken, EpochMark, Owner, Reply, Resource, Target, Timestamp},
+    protocol::{Command, EpochMark, FencingToken, Owner, Reply, Resource, Target, Timestamp},
 };
 use quorlock_harness::redis::{Value, from_redis_value};
 
@@ -14,8 +14,8 @@ use super::{
     MARKER, MS,
     scripts::{ETAG, IDENTITY, Node, RESOURCE, without_early_end},
     texts::{
-        ACQUIRE, ACQUIRE_READ, CONFIRM, CONFIRM_READ, EXTEND, EXTEND_DOWNGRADED, EXTEND_READ, RELEASE,
-        RELEASE_READ, RESTORE, RESTORE_READ,
+        ACQUIRE, ACQUIRE_READ, CONFIRM, CONFIRM_READ, EXTEND, EXTEND_DOWNGRADED, EXTEND_READ,
+        RELEASE, RELEASE_READ, RESTORE, RESTORE_READ,
     },
 };
 

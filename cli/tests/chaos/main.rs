@@ -94,7 +94,8 @@ impl Ended {
         let wrong = document.descendants().filter(|node| node.attribute("class") == Some("wrong"));
         // One more stands in the legend, where there is any.
         let liveness = |name: &str| {
-            let liveness = document.descendants().filter(|node| node.attribute("href") == Some(name));
+            let liveness =
+                document.descendants().filter(|node| node.attribute("href") == Some(name));
             liveness.count().saturating_sub(1)
         };
         [liveness("#refused"), liveness("#taken"), wrong.count().saturating_sub(1)]

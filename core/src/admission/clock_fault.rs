@@ -111,7 +111,9 @@ impl Clocks {
         let mut verdicts: Vec<Option<ClockFault>> = witnesses
             .iter()
             .enumerate()
-            .map(|(node, witness)| witness.suspected.then(|| self.clock_fault(node, witness, witnesses)))
+            .map(|(node, witness)| {
+                witness.suspected.then(|| self.clock_fault(node, witness, witnesses))
+            })
             .collect();
         for ((verdict, witness), undecided) in
             verdicts.iter_mut().zip(witnesses).zip(&mut self.undecided)
@@ -153,7 +155,8 @@ impl Clocks {
     }
 
     fn clock_fault(&self, node: usize, suspect: &Witness, witnesses: &[Witness]) -> ClockFault {
-        if let (Some(Some((series, clock_fault))), Some(clock)) = (self.judged.get(node), suspect.clock)
+        if let (Some(Some((series, clock_fault))), Some(clock)) =
+            (self.judged.get(node), suspect.clock)
             && clock.series() == *series
         {
             return *clock_fault;

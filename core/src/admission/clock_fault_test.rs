@@ -47,7 +47,12 @@ impl World {
         self.clocks.handle_look(at(since), &clocks);
     }
 
-    fn judge(&mut self, suspected: &[usize], answered: &[usize], us: i64) -> Vec<Option<ClockFault>> {
+    fn judge(
+        &mut self,
+        suspected: &[usize],
+        answered: &[usize],
+        us: i64,
+    ) -> Vec<Option<ClockFault>> {
         let witness = |(node, clock): (usize, &NodeClock)| {
             Witness::new(suspected.contains(&node), answered.contains(&node), Some(*clock))
         };

@@ -7,7 +7,8 @@ use alloc::{boxed::Box, vec::Vec};
 use core::mem;
 
 use super::{
-    Admission, AdmissionNews, ClockFault, Marker, NodeClock, ConnectionView, clock_fault::Witness, connection_view::connected,
+    Admission, AdmissionNews, ClockFault, ConnectionView, Marker, NodeClock, clock_fault::Witness,
+    connection_view::connected,
 };
 use crate::{command::NodeId, time::Timestamp};
 

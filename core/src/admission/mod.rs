@@ -60,32 +60,32 @@
 //! They are tested, each by name, in `tests/proof/protocol/admission`.
 
 mod admitting;
-mod schedule;
-mod clock_fault;
 mod clock;
-mod floor;
+mod clock_fault;
 mod clock_survey;
+mod connection_view;
+mod floor;
 mod marker;
 mod news;
-mod connection_view;
+mod probe;
+mod schedule;
 mod standing;
 mod step;
-mod probe;
 
 use alloc::{boxed::Box, collections::VecDeque, vec, vec::Vec};
 use core::time::Duration;
 
 pub(super) use self::schedule::READ_EVERY;
 pub use self::{
-    clock_fault::ClockFault,
     clock::NodeClock,
+    clock_fault::ClockFault,
+    connection_view::ConnectionView,
     floor::{AdmissionBlock, AdmissionPolicy},
     marker::{Claim, Errand, Floor, Join, Marker},
     news::AdmissionNews,
-    connection_view::ConnectionView,
-    standing::{VoteGuard, Standing, VoteBlock},
-    step::ProbeStep,
     probe::Probe,
+    standing::{Standing, VoteBlock, VoteGuard},
+    step::ProbeStep,
 };
 use self::{clock_fault::Clocks, standing::NodeRecord};
 use crate::{

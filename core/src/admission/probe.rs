@@ -9,7 +9,7 @@ use alloc::{collections::VecDeque, vec::Vec};
 use core::{iter, mem};
 
 use super::{
-    Admission, VoteGuard, Join, Marker, ConnectionView, Standing,
+    Admission, ConnectionView, Join, Marker, Standing, VoteGuard,
     admitting::Candidate,
     clock_survey::{self, ClockSurvey},
     connection_view,
@@ -143,7 +143,9 @@ impl Probe {
         marker: Marker,
         now: Timestamp,
     ) {
-        let Some(vote_guard) = self.asked.iter().find(|vote_guard| vote_guard.node == node) else { return };
+        let Some(vote_guard) = self.asked.iter().find(|vote_guard| vote_guard.node == node) else {
+            return;
+        };
         let forced = match &self.stage {
             Stage::Reading { blamed, .. } => blamed.iter().any(|(blamed, _)| *blamed == node),
             _ => false,
@@ -169,12 +171,17 @@ impl Probe {
     /// The nodes that have lost their standing since they were looked at, as one that another client has sealed, and are to
     /// be looked at beside the step: that may wait for a node that hangs. Each marker goes to
     /// [`handle_beside`](Probe::handle_beside). To be asked when a step begins, and whenever a node refuses.
-    pub fn poll_beside(&mut self, admission: &Admission, views: &[ConnectionView]) -> Vec<(NodeId, Join)> {
+    pub fn poll_beside(
+        &mut self,
+        admission: &Admission,
+        views: &[ConnectionView],
+    ) -> Vec<(NodeId, Join)> {
         let reads = matches!(self.stage, Stage::Reading { .. } | Stage::JoiningAgain { .. });
         let mut joins = Vec::new();
         for (node, view) in admission.everyone().zip(views) {
             let vote_guard = admission.vote_guard(node);
-            let is_asked = self.beside.contains(&vote_guard) || reads && self.asked.contains(&vote_guard);
+            let is_asked =
+                self.beside.contains(&vote_guard) || reads && self.asked.contains(&vote_guard);
             // Of one that has just been met, or has another process, the next probe finds out more.
             let is_known = admission.has_lapsed(node, view.identity.as_ref())
                 && !clock_survey::just_met(admission, views, node);
@@ -195,7 +202,9 @@ impl Probe {
         now: Timestamp,
     ) {
         let vote_guard = self.beside.iter().rev().find(|vote_guard| vote_guard.node == node);
-        if vote_guard.is_some_and(|vote_guard| admission.handle_answer(*vote_guard, marker.epoch, false)) {
+        if vote_guard
+            .is_some_and(|vote_guard| admission.handle_answer(*vote_guard, marker.epoch, false))
+        {
             // The next probe makes one join again whose data went back.
             self.again |= !admission.handle_marker(node, marker, now);
         }

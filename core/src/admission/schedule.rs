@@ -6,7 +6,7 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::{Admission, Standing, Probe};
+use super::{Admission, Probe, Standing};
 use crate::{command::NodeId, time::Timestamp};
 
 /// How long to wait before an admission that could not be finished is tried again.

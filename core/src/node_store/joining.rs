@@ -92,7 +92,7 @@ impl NodeStore {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Command, FencingToken, EpochMark, Owner, Reply, Resource, Target};
+    use crate::{Command, EpochMark, FencingToken, Owner, Reply, Resource, Target};
 
     const SECOND: Duration = Duration::from_secs(1);
     const LOOK: Join = Join::look(SECOND);

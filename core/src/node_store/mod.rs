@@ -20,7 +20,7 @@ use core::time::Duration;
 pub use self::news::{NodeNews, NodeRefusal};
 use self::{news::Telling, stuck::Stuck};
 use super::{
-    command::{Command, Denial, Granted, EpochMark, Reply},
+    command::{Command, Denial, EpochMark, Granted, Reply},
     fencing::FencingToken,
     holder::{KeyHolder, Sighting},
     line::{ClientId, WaitList},

@@ -59,7 +59,8 @@ fn release(keep: Option<Duration>) -> Command {
 fn a_set_is_confirmed_up_to_its_own_counter_and_not_below_what_was_granted_since() {
     let mut node = Node::new();
     let confirm = |node: &mut Node, token| {
-        let (target, token, mark) = (set_of(&NAMES), FencingToken::new(token), EpochMark::new(1, 0));
+        let (target, token, mark) =
+            (set_of(&NAMES), FencingToken::new(token), EpochMark::new(1, 0));
         match node.execute(Command::Confirm { target, owner: OWNER, token, mark }) {
             Reply::Granted(granted) => granted.token.map(FencingToken::get),
             Reply::Denied(_) => None,

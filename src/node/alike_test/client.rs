@@ -15,7 +15,7 @@ use crate::{
         Fleet, MemoryNode, Node, NodeContext, NodeSettings,
         redis::{Address, RedisNode, TlsSettings},
     },
-    protocol::{LineHint, EpochMark, Members, NodeId},
+    protocol::{EpochMark, LineHint, Members, NodeId},
 };
 
 /// One client: its node of each kind, and what it knows of it.

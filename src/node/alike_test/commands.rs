@@ -163,7 +163,9 @@ impl Pair {
 
     /// Whether readers have what this step is about.
     fn is_read(&self, step: &Step) -> bool {
-        let Step::Release { on: On::Shared(on) | On::Downgraded(on), .. } = step else { return false };
+        let Step::Release { on: On::Shared(on) | On::Downgraded(on), .. } = step else {
+            return false;
+        };
         self.memory.get(name(*on)).as_deref() == Some(KeyHolder::SHARED)
     }
 

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     node::{MemoryNode, Node},
-    protocol::{Command, FencingToken, Floor, Join, EpochMark, Resource, Sighting, Target},
+    protocol::{Command, EpochMark, FencingToken, Floor, Join, Resource, Sighting, Target},
 };
 
 /// No lease is asked for longer.

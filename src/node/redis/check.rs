@@ -13,9 +13,9 @@ use redis::{Cmd, aio::MultiplexedConnection, from_redis_value};
 use super::{
     errors, info,
     link::Link,
+    liveness::Room,
     push,
     script::{self, OWN, THROWAWAY},
-    liveness::Room,
 };
 use crate::node::{LineState, NodeContext, NodeError, Refusal};
 

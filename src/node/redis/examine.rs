@@ -11,9 +11,9 @@ use redis::{AsyncConnectionConfig, Cmd, Value, from_redis_value};
 use super::{
     Shared, check, errors, facts,
     link::Link,
+    liveness::{Down, Room},
     resolve::Resolver,
     script::THROWAWAY,
-    liveness::{Down, Room},
 };
 use crate::{
     node::{ClockSample, NodeContext, NodeError, Refusal, ServerFacts},

@@ -18,9 +18,9 @@ use super::{
     address::Address,
     codec::{self, Answer, Looked},
     facts,
+    liveness::Down,
     marker::Head,
     push::{self, Exchanges, Listener, Tracked},
-    liveness::Down,
 };
 use crate::{
     node::{Fleet, ServerFacts, Watcher},

@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use super::{
     dispatch::{Dispatch, Idle},
     errors,
-    liveness::{Down, Room, Liveness, Unanswered},
+    liveness::{Down, Liveness, Room, Unanswered},
 };
 use crate::{
     lock::Lock,

@@ -9,7 +9,7 @@ use redis::Value;
 
 use crate::{
     node::NodeError,
-    protocol::{Claim, FencingToken, EpochMark, Marker},
+    protocol::{Claim, EpochMark, FencingToken, Marker},
 };
 
 /// A marker as a script has told it.

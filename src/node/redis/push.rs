@@ -15,7 +15,7 @@ use std::{
 use redis::{PushInfo, PushKind, Value};
 use tokio::sync::Notify;
 
-use super::{script::WAKE, liveness::Down};
+use super::{liveness::Down, script::WAKE};
 use crate::{
     lock::Lock,
     node::Watcher,

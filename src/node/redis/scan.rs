@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures::future::join_all;
 use redis::{Cmd, Value};
 
-use super::{session::Session, liveness::Room};
+use super::{liveness::Room, session::Session};
 use crate::{
     node::{NodeError, Scan, ScanPage},
     protocol::{KeyHolder, Owner, Resource},

@@ -17,10 +17,10 @@ use super::{
     codec::{Answer, Process},
     errors,
     link::{Link, Sent},
+    liveness::Room,
     marker::CachedMarker,
     push::{Exchanges, Tracked},
     script::Script,
-    liveness::Room,
 };
 use crate::{
     lock::Lock,

@@ -12,9 +12,9 @@ use crate::{
     node::{
         Fleet, NodeContext, NodeSettings,
         redis::{
+            liveness::{Down, MOST_UNANSWERED},
             push::Listener,
             script::{LEAVE, List},
-            liveness::{Down, MOST_UNANSWERED},
             votes,
         },
     },

@@ -20,10 +20,10 @@ use super::{
     codec::Process,
     errors, joining,
     link::Link,
+    liveness::{self, Down},
     push::{Exchanges, Listener, Tracked},
     resolve::Resolver,
     session::{Lines, Session},
-    liveness::{self, Down},
 };
 use crate::{
     node::{Claim, LineState, NodeContext, NodeError, NodeState, Refusal, haste::UNHURRIED},

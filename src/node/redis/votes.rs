@@ -16,7 +16,7 @@ use super::{
 use crate::{
     node::{NodeCall, NodeError, NodeFuture},
     protocol::{
-        ClientId, Command, Denial, FencingToken, Granted, LineHint, EpochMark, Note, Owner, Reply,
+        ClientId, Command, Denial, EpochMark, FencingToken, Granted, LineHint, Note, Owner, Reply,
         Resource, Sighting, Stand, Target, Ticket, Timestamp,
     },
 };
@@ -315,7 +315,9 @@ async fn extend(
     let identity = if commands.iter().all(fenced) { Some(session.identity()?) } else { None };
     let has_line = session.lines().are_on();
     let script = || match (identity.as_deref(), &commands[..]) {
-        (Some(identity), [Command::Extend { target, owner, ttl, .. }]) if target.is_downgraded() => {
+        (Some(identity), [Command::Extend { target, owner, ttl, .. }])
+            if target.is_downgraded() =>
+        {
             codec::downgrade(identity, target, *owner, *ttl, has_line)
         }
         (identity, _) => codec::extend(identity, &commands),

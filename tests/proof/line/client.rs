@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use quorlock_core::Backoff;
 use quorlock_core::{
-    Acquisition, ClientId, Denial, LineAnswer, LostRound, EpochMark, Next, NodeId, Owner, Patience,
+    Acquisition, ClientId, Denial, EpochMark, LineAnswer, LostRound, Next, NodeId, Owner, Patience,
     Quorum, Resource, Round, RoundLoss, RoundSpec, RttEstimator, Stand, Timestamp, Traffic,
     WaitPolicy, WaitSettings, Waiter,
 };

@@ -12,8 +12,8 @@ use std::{
 
 use super::pool::{Mixer, Part, Pool};
 use crate::protocol::{
-    Cause, Command, Denial, Failure, FencingToken, Floor, Granted, Join, EpochMark, Marker, NodeRefusal,
-    NodeStore, Owner, Reply, Resource, Timestamp,
+    Cause, Command, Denial, EpochMark, Failure, FencingToken, Floor, Granted, Join, Marker,
+    NodeRefusal, NodeStore, Owner, Reply, Resource, Timestamp,
 };
 
 /// So many resources there are.

@@ -10,7 +10,8 @@ use core::time::Duration;
 
 use super::node::{Node, WALL};
 use crate::protocol::{
-    Admission, AdmissionPolicy, Floor, Join, NodeId, Quorum, ConnectionView, Timestamp, Probe, ProbeStep,
+    Admission, AdmissionPolicy, ConnectionView, Floor, Join, NodeId, Probe, ProbeStep, Quorum,
+    Timestamp,
 };
 
 const NODES: usize = 3;
@@ -65,7 +66,8 @@ impl Prober {
     /// All have answered.
     pub(crate) fn go_on(&mut self, now: Timestamp) {
         let Some(probe) = &mut self.probe else { return };
-        let views: [ConnectionView; NODES] = std::array::from_fn(|_| ConnectionView::new(Some(true), None, None));
+        let views: [ConnectionView; NODES] =
+            std::array::from_fn(|_| ConnectionView::new(Some(true), None, None));
         match probe.poll(&mut self.admission, &views, now, WALL) {
             ProbeStep::Look(joins) => {
                 joins.into_iter().for_each(|(at, join)| {

@@ -67,7 +67,10 @@ fn a_node_whose_clock_runs_fast_or_slow_or_stops_is_to_blame() {
         let mut world = World::new(&[per_million, 100, -100]);
         world.pass(15 * SECOND, 0, 50 * MS);
         assert!(!world.blamed().is_empty(), "{per_million}");
-        assert!(world.verdicts.iter().all(|verdict| *verdict == (0, ClockFault::Node)), "{per_million}");
+        assert!(
+            world.verdicts.iter().all(|verdict| *verdict == (0, ClockFault::Node)),
+            "{per_million}"
+        );
     }
 }
 
@@ -118,7 +121,8 @@ fn a_step_of_a_node_is_seen_beside_a_stall_of_our_clock() {
     world.look();
     world.judge();
     assert_eq!(world.blamed(), [3]);
-    let ours = world.verdicts.iter().filter(|(_, clock_fault)| *clock_fault == ClockFault::Ours).count();
+    let ours =
+        world.verdicts.iter().filter(|(_, clock_fault)| *clock_fault == ClockFault::Ours).count();
     assert_eq!(ours, 4);
 }
 
@@ -135,7 +139,9 @@ fn whose_clock_it_was_is_known_once_the_others_can_be_asked() {
         }
         world.pass(20 * SECOND, 0, SECOND);
         assert!(!world.verdicts.is_empty());
-        assert!(world.verdicts.iter().all(|(_, clock_fault)| *clock_fault == ClockFault::Undecided));
+        assert!(
+            world.verdicts.iter().all(|(_, clock_fault)| *clock_fault == ClockFault::Undecided)
+        );
         (2..5).for_each(|node| world.nodes[node].up = true);
         world.pass(SECOND, 0, SECOND);
         let clock_fault = if stall { ClockFault::Ours } else { ClockFault::Node };

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use quorlock_core::{
-    Admission, AdmissionNews, AdmissionPolicy, ClockFault, Marker, NodeClock, NodeId, Quorum, ConnectionView,
-    Timestamp, Probe, ProbeStep, VoteBlock,
+    Admission, AdmissionNews, AdmissionPolicy, ClockFault, ConnectionView, Marker, NodeClock,
+    NodeId, Probe, ProbeStep, Quorum, Timestamp, VoteBlock,
 };
 
 pub(crate) const MS: u64 = 1_000;
@@ -216,7 +216,9 @@ impl World {
             if let AdmissionNews::Judged(verdicts) = news {
                 judged = true;
                 let verdicts = verdicts.iter().enumerate();
-                self.verdicts.extend(verdicts.filter_map(|(node, clock_fault)| Some((node, (*clock_fault)?))));
+                self.verdicts.extend(
+                    verdicts.filter_map(|(node, clock_fault)| Some((node, (*clock_fault)?))),
+                );
             }
         }
         judged
@@ -247,7 +249,9 @@ impl World {
     }
 
     pub(crate) fn blamed(&self) -> Vec<usize> {
-        let blamed = |(node, clock_fault): &(usize, ClockFault)| (*clock_fault == ClockFault::Node).then_some(*node);
+        let blamed = |(node, clock_fault): &(usize, ClockFault)| {
+            (*clock_fault == ClockFault::Node).then_some(*node)
+        };
         self.verdicts.iter().filter_map(blamed).collect()
     }
 }

@@ -9,8 +9,8 @@
 use std::collections::VecDeque;
 
 use quorlock_core::{
-    Admission, AdmissionPolicy, FencingToken, Floor, Granted, Join, Marker, ConnectionView, Verdict, Probe,
-    ProbeStep,
+    Admission, AdmissionPolicy, ConnectionView, FencingToken, Floor, Granted, Join, Marker, Probe,
+    ProbeStep, Verdict,
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
 

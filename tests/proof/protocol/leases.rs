@@ -100,7 +100,9 @@ fn g2_a_grant_ends_once_and_goes_on_with_nothing() {
         assert!(ended.was_held && leases.has_ended() && !leases.lasts());
         assert!(leases.end(0, None).is_none());
         assert_eq!(leases.left(Some(0), at(1)), Err(reason.unwrap_or(LossReason::Released)));
-        assert!(!leases.may_go_on(0) && leases.downgrade(0).is_none() && leases.shut_down().is_none());
+        assert!(
+            !leases.may_go_on(0) && leases.downgrade(0).is_none() && leases.shut_down().is_none()
+        );
         assert!(leases.begin_work(0).is_err());
         assert_eq!(leases.handle_extension(ExtendOutcome::Lost, at(2)), None);
         assert_eq!((leases.handle_check(at(99_999)), leases.poll_timeout()), (None, None));
@@ -252,7 +254,8 @@ enum Of {
 
 #[test]
 fn random_schedules_let_one_number_hold_at_a_time() {
-    let (mut handed, mut kept, mut resumed, mut downgraded, mut lost, mut ended) = (0, 0, 0, 0, 0, 0);
+    let (mut handed, mut kept, mut resumed, mut downgraded, mut lost, mut ended) =
+        (0, 0, 0, 0, 0, 0);
     for seed in 0..4_000 {
         let mut random = StdRng::seed_from_u64(seed);
         let lock_delay = if random.random_bool(0.3) { 1_000 * MS } else { Duration::ZERO };

@@ -15,8 +15,8 @@ mod acquisition;
 mod acquisition_histories;
 mod acquisition_reference;
 mod admission;
-mod clock_fault;
 mod client;
+mod clock_fault;
 mod clock_world;
 mod concurrency;
 mod exhaustive;
@@ -55,8 +55,8 @@ mod values;
 use std::time::Duration;
 
 use quorlock_core::{
-    Command, Denial, Failure, FencingToken, Granted, EpochMark, NodeId, Owner, Quorum, Reply, Resource,
-    Round, RoundSpec, Tally, Timestamp,
+    Command, Denial, EpochMark, Failure, FencingToken, Granted, NodeId, Owner, Quorum, Reply,
+    Resource, Round, RoundSpec, Tally, Timestamp,
 };
 
 /// The lifetime that these tests ask for: with the default drift, 9898 ms of it are validity.

@@ -18,7 +18,8 @@ fn granted(counter: u64) -> Answered {
 
 fn confirms(nodes: impl IntoIterator<Item = usize>, number: u64) -> Vec<(NodeId, Command)> {
     let (resource, owner, token) = (resource(), owner(), token(number));
-    let command = Command::Confirm { target: resource.into(), owner, token, mark: EpochMark::default() };
+    let command =
+        Command::Confirm { target: resource.into(), owner, token, mark: EpochMark::default() };
     nodes.into_iter().map(|index| (node(index), command.clone())).collect()
 }
 

@@ -55,7 +55,9 @@ pub(in crate::node::redis) fn acquire<'a>(
     let (source, keys, args) = match target {
         Target::One(_) | Target::Slot(_) => (&script::ACQUIRE, own(), noted(args, note, List::Six)),
         // Readers leave no note.
-        Target::Shared(_) | Target::Downgraded(_) => (&script::ACQUIRE_READ, own(), List::Six(args)),
+        Target::Shared(_) | Target::Downgraded(_) => {
+            (&script::ACQUIRE_READ, own(), List::Six(args))
+        }
         Target::Set(_) => (&script::ACQUIRE_SET, own(), of_several(args, target, note)),
         Target::AnyOf(slots) => {
             let keys = keys_of_leases(true, slots.from(first).map(|(_, resource)| resource));

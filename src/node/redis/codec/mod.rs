@@ -18,9 +18,8 @@ pub(super) use self::{
     holder::{ask_holder, proclaim, proclaimed, told_holder},
     joining::{Looked, Process, admit, admitted, look, looked},
     votes::{
-        acquire_classic, acquired_classic, confirm, confirmed, denial, extend, extended,
-        first_byte, holder, leave, downgrade, release, released, remaining, restore, restored,
-        track_next,
+        acquire_classic, acquired_classic, confirm, confirmed, denial, downgrade, extend, extended,
+        first_byte, holder, leave, release, released, remaining, restore, restored, track_next,
     },
 };
 use crate::{node::NodeError, protocol::FencingToken};

@@ -36,7 +36,7 @@ pub(crate) const BASE: Setup = Setup {
     timeouts: 1,
     cuts: 1,
     held: 2,
-    probes: true,
+    asks: true,
     swift: true,
     deaf: 1,
     until: 8,

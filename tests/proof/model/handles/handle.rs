@@ -26,8 +26,9 @@ use super::{
 use crate::{
     model::request::Request,
     protocol::{
-        AskId, Came, Client, ClientId, ClientSettings, Drift, End, Event, Failure, GrantId, Late,
-        Leases, EpochMark, Moment, NextLease, Passed, Quorum, RenewalPolicy, Timestamp, Wanted, turn_of,
+        AskId, Came, Client, ClientId, ClientSettings, Drift, End, EpochMark, Event, Failure,
+        GrantId, Late, Leases, Moment, NextLease, Passed, Quorum, RenewalPolicy, Timestamp, Wanted,
+        turn_of,
     },
 };
 

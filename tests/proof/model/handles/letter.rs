@@ -11,7 +11,7 @@ use crate::{
         node::owner,
         terms::holder::{life, small},
     },
-    protocol::{Command, FencingToken, EpochMark},
+    protocol::{Command, EpochMark, FencingToken},
 };
 
 /// A command on its way, as far as a node looks at it.

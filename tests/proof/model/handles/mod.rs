@@ -220,7 +220,10 @@ impl Space for Handles {
                 add(waits && goes, Step::Cancel(at, index));
                 let has = matches!(fate, Fate::Holds { .. } | Fate::Lost { .. });
                 add(has, Step::GiveBack(at, index));
-                add(state.ghost.downgrades > 0 && handle.may_downgrade(index), Step::Downgrade(at, index));
+                add(
+                    state.ghost.downgrades > 0 && handle.may_downgrade(index),
+                    Step::Downgrade(at, index),
+                );
             }
             for (node, wire) in state.wires[at].iter().enumerate() {
                 add(!wire.there.is_empty(), Step::Execute(at, node));

@@ -16,7 +16,7 @@ use super::{
 use crate::{
     model::node::{Said, owner},
     protocol::{
-        Command, ExtendSpec, Footprint, EpochMark, NodeId, Quorum, ReleaseOrder, Round, RoundLoss,
+        Command, EpochMark, ExtendSpec, Footprint, NodeId, Quorum, ReleaseOrder, Round, RoundLoss,
         RoundSpec, Tally, Timestamp, TokenRange, UnconfirmedRelease, Verdict,
     },
 };
@@ -97,7 +97,12 @@ pub(crate) struct Wire {
 pub(crate) type Outbox = Vec<(usize, Letter)>;
 
 impl Attempt {
-    pub(crate) fn begin(number: u8, ask: &Ask, marks: [EpochMark; NODES], after: u8) -> (Self, Outbox) {
+    pub(crate) fn begin(
+        number: u8,
+        ask: &Ask,
+        marks: [EpochMark; NODES],
+        after: u8,
+    ) -> (Self, Outbox) {
         let mut attempt = Self {
             stage: Stage::Asking,
             round: Some(asking::round(owner(number), ask, TTL, marks.into())),

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     model::node::owner,
-    protocol::{Command, FencingToken, EpochMark},
+    protocol::{Command, EpochMark, FencingToken},
 };
 
 /// A command on its way, as far as a node looks at it.

@@ -28,8 +28,8 @@ use self::{
 use super::{
     node::{KEYS, Node, Nodes, Said},
     pool::{Part, Pool},
-    search::{Found, Limits, Sometimes, Space, search},
     prober::Prober,
+    search::{Found, Limits, Sometimes, Space, search},
 };
 use crate::protocol::TokenRange;
 

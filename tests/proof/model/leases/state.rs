@@ -3,7 +3,7 @@
 //! Goal and method: `mod.rs`.
 
 use super::{
-    Budget, Said, TokenRange, Prober,
+    Budget, Prober, Said, TokenRange,
     attempt::{Attempt, BEGUN, LATE, NODES, Outbox, Stage, Wire},
     letter::Letter,
 };

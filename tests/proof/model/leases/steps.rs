@@ -93,11 +93,8 @@ impl Leases {
             if budget.restarts > 0 {
                 into.push(Step::Restart(at));
             }
-            let asks = if self.setup.orderly {
-                state.prober.asks_next(at)
-            } else {
-                state.prober.asks(at)
-            };
+            let asks =
+                if self.setup.orderly { state.prober.asks_next(at) } else { state.prober.asks(at) };
             if asks {
                 into.push(Step::Look(at));
                 into.extend((budget.silent > 0).then_some(Step::Silent(at)));

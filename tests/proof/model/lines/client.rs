@@ -12,8 +12,8 @@ use crate::{
     model::request::Request,
     protocol::{
         Answer, AskId, CallId, Came, Client as Whole, ClientId, ClientSettings, Command, Drift,
-        End, Event, Failure, GrantId, Granted, Leases, LineHint, EpochMark, Moment, NextLease, NodeId,
-        Owner, Passed, Place, QueueId, Quorum, RenewalPolicy, Reply, Resource, RoundAsked,
+        End, EpochMark, Event, Failure, GrantId, Granted, Leases, LineHint, Moment, NextLease,
+        NodeId, Owner, Passed, Place, QueueId, Quorum, RenewalPolicy, Reply, Resource, RoundAsked,
         RoundStart, Sending, Ticket, Timestamp, Told, WaitPolicy, Wanted, turn_of,
     },
 };

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     model::node::{owner, resource},
     protocol::{
-        Command, Drift, FencingToken, Leases, EpochMark, RenewalPolicy, Target, Timestamp, validity,
+        Command, Drift, EpochMark, FencingToken, Leases, RenewalPolicy, Target, Timestamp, validity,
     },
 };
 

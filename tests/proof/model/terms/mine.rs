@@ -19,9 +19,9 @@ use crate::{
         request::Request,
     },
     protocol::{
-        Answer, CallId, Came, Client, ClientId, ClientSettings, End, Event, Failure, GrantId,
-        Granted, LeaseAction, Leases, LineHint, EpochMark, Moment, NextLease, NodeId, Passed, QueueId,
-        Quorum, Reply, RoundAsked, RoundStart, Sending, Timestamp, WaitPolicy, turn_of,
+        Answer, CallId, Came, Client, ClientId, ClientSettings, End, EpochMark, Event, Failure,
+        GrantId, Granted, LeaseAction, Leases, LineHint, Moment, NextLease, NodeId, Passed,
+        QueueId, Quorum, Reply, RoundAsked, RoundStart, Sending, Timestamp, WaitPolicy, turn_of,
     },
 };
 

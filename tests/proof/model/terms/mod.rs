@@ -26,8 +26,8 @@ use self::{
 use super::{
     node::{Node, Nodes, Said},
     pool::{Part, Pool},
-    search::{Sometimes, Space},
     prober::Prober,
+    search::{Sometimes, Space},
 };
 use crate::protocol::Timestamp;
 

@@ -1,6 +1,6 @@
 //! What a world over time is made of: who is there, whose clocks are wrong by how much, and what may happen how often.
 
-use super::{NODES, LeaseTerms};
+use super::{LeaseTerms, NODES};
 use crate::model::search::{Found, Limits, search};
 
 #[derive(Clone, Debug)]
@@ -39,7 +39,7 @@ pub(crate) struct Setup {
     /// The longest ttl of a lease, in ticks, as far as those know who see to the nodes.
     pub(crate) longest_ticks: u8,
     /// The second client asks once, to see whether it may, and nothing follows.
-    pub(crate) probes: bool,
+    pub(crate) asks: bool,
     /// The messages of the second client take no time.
     pub(crate) swift: bool,
     /// So many of the nodes never answer.
@@ -71,7 +71,7 @@ impl Setup {
         wipes: 0,
         probes: 0,
         longest_ticks: 0,
-        probes: false,
+        asks: false,
         swift: false,
         deaf: 0,
         until: 6,

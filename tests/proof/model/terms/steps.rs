@@ -2,7 +2,7 @@
 //!
 //! Goal: all that can happen, and little that cannot. Method: from the state and from what is left of the budget.
 
-use super::{NODES, Stage, State, LeaseTerms, holder::Letter, wire::Wire};
+use super::{LeaseTerms, NODES, Stage, State, holder::Letter, wire::Wire};
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Step {
@@ -26,7 +26,7 @@ pub(crate) enum Step {
 
 impl LeaseTerms {
     pub(super) fn possible(&self, state: &State, into: &mut Vec<Step>) {
-        if self.setup.probes && state.holder(1).is_some() {
+        if self.setup.asks && state.holder(1).is_some() {
             return;
         }
         let mut add = |possible: bool, step: Step| into.extend(possible.then_some(step));
@@ -97,7 +97,9 @@ impl LeaseTerms {
                 format!("client {client} waits no more for its extension")
             }
             Step::Linger(client) => format!("client {client} keeps its grant, and nobody holds it"),
-            Step::Downgrade(client) => format!("client {client} shares it with readers from now on"),
+            Step::Downgrade(client) => {
+                format!("client {client} shares it with readers from now on")
+            }
             Step::Reconnect(client) => format!("client {client} connects anew to all nodes"),
         }
     }

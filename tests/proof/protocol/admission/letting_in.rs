@@ -70,7 +70,11 @@ fn m5_its_counters_go_on_above_what_a_sealed_majority_has_said() {
         );
         for (index, high) in (1..=sealed).zip([301, 302, 303]) {
             hand.says(index, high_of(high).sealed(1));
-            assert_eq!(hand.admission.marks()[index], EpochMark::new(1, 1), "rounds know of it at once");
+            assert_eq!(
+                hand.admission.marks()[index],
+                EpochMark::new(1, 1),
+                "rounds know of it at once"
+            );
         }
         let step = hand.poll();
         if admits {

@@ -9,8 +9,8 @@
 use std::{sync::Arc, time::Duration};
 
 use quorlock_core::{
-    Admission, AdmissionBlock, AdmissionNews, AdmissionPolicy, ClockFault, Floor, Join, Marker,
-    NodeClock, ConnectionView, Probe, ProbeStep, VoteBlock,
+    Admission, AdmissionBlock, AdmissionNews, AdmissionPolicy, ClockFault, ConnectionView, Floor,
+    Join, Marker, NodeClock, Probe, ProbeStep, VoteBlock,
 };
 
 use super::*;

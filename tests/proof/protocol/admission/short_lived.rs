@@ -9,7 +9,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use quorlock_core::{Admission, AdmissionPolicy, Join, Marker, ConnectionView, Probe, ProbeStep};
+use quorlock_core::{Admission, AdmissionPolicy, ConnectionView, Join, Marker, Probe, ProbeStep};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use super::*;

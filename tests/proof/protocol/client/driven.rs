@@ -7,8 +7,8 @@ use std::{
 };
 
 use quorlock_core::{
-    Answer, AskId, CallId, ClientSettings, Command, Denial, Drift, Event, Failure, FencingToken,
-    GrantId, Granted, LostRound, EpochMark, Moment, NodeId, Owner, Place, QueueId, Quorum,
+    Answer, AskId, CallId, ClientSettings, Command, Denial, Drift, EpochMark, Event, Failure,
+    FencingToken, GrantId, Granted, LostRound, Moment, NodeId, Owner, Place, QueueId, Quorum,
     RenewalPolicy, Reply, RoundAsked, RoundLoss, RoundStart, Sending, Stand, Target, Told,
     Transmit,
 };

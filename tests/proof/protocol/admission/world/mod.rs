@@ -9,8 +9,8 @@ use std::{
 };
 
 use quorlock_core::{
-    Admission, AdmissionPolicy, VoteGuard, Floor, Join, Marker, NodeClock, ConnectionView, Standing, Verdict,
-    Probe, ProbeStep,
+    Admission, AdmissionPolicy, ConnectionView, Floor, Join, Marker, NodeClock, Probe, ProbeStep,
+    Standing, Verdict, VoteGuard,
 };
 use rand::{Rng, rngs::StdRng};
 
