@@ -10,7 +10,7 @@ use std::{
 
 use tracing::{
     Event, Metadata, Subscriber,
-    field::{Field, Probe},
+    field::{Field, Visit},
     level_filters::LevelFilter,
     span::{Attributes, Id, Record},
 };
@@ -45,7 +45,7 @@ struct Seen {
     granted: u64,
 }
 
-impl Probe for Seen {
+impl Visit for Seen {
     fn record_u64(&mut self, field: &Field, value: u64) {
         if field.name() == "granted" {
             self.granted = value;
