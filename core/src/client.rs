@@ -72,6 +72,7 @@ use self::{
     releasing::Releasing,
     renewals::{Renewal, Restore, RestoreId},
     resources::ByName,
+    undo::Leaving,
     waiting::{Waiter, Waiting, all_gone, gone, looked_at},
 };
 pub use self::{
@@ -182,8 +183,7 @@ pub struct Client<G, W, R, E> {
     releasing: Slab<Releasing<R, E>>,
     renewals: Slab<Box<Renewal<E>>>,
     restores: Slab<Restore>,
-    /// So many places in lines are being given up.
-    leaving: usize,
+    leaving: Leaving,
     /// Releases that wait for their turn, by the queue of what they give back.
     unsent: BTreeMap<QueueId, VecDeque<ReleaseId>>,
     /// Those that a node has not confirmed, by node.
@@ -267,7 +267,7 @@ impl<G, W, R, E> Client<G, W, R, E> {
             releasing: Slab::default(),
             renewals: Slab::default(),
             restores: Slab::default(),
-            leaving: 0,
+            leaving: Leaving::default(),
             unsent: BTreeMap::new(),
             again: iter::repeat_with(Again::default).take(quorum.nodes()).collect(),
             begins: VecDeque::new(),

@@ -17,8 +17,8 @@
 //! - **L2** At most one asks, and nobody while the resource is held here.
 //! - **L3** Whoever has left is not let in, nor told of a round; and nothing is left of it.
 //! - **L4** Where anybody waits, somebody asks or holds, or [`next_to_ask`](Queue::next_to_ask) yields who does.
-//! - **L5** A request for one round is not handed anything, nor let in while anybody stands in line: it gets what the
-//!   round finds that is under way, or one of its own where there is nobody else left to ask.
+//! - **L5** A request for one round is not handed anything, nor let in while anybody stands in line but who has stood back for
+//!   it: it gets what the round finds that is under way, or one of its own where there is nobody else left to ask.
 //! - **L6** What is said of a place that is not the one that asks or holds changes nothing: of a lease that was lost
 //!   before, or of a leader that has gone already.
 //! - **L7** Who asks and stands back is behind all who stand in line, and may leave under the place that it came with.
@@ -131,15 +131,20 @@ impl<W> Queue<W> {
         place
     }
 
-    /// Who asks the nodes stands in line again, behind all others, who may ask from now on. It leaves under the place that
-    /// it came with, or under the one that is returned.
+    /// Who asks the nodes stands in line again, behind all others, who may ask from now on: where nobody else stands there, the
+    /// first of those who share what it finds. It leaves under the place that it came with, or under the one that is returned.
     ///
     /// # Errors
     ///
-    /// The request, where nobody else stands in line, or this is not the one that asks.
+    /// The request, where nobody else waits, or this is not the one that asks.
     pub fn stand_back(&mut self, asks: Place, request: W) -> Result<Place, W> {
-        if self.station != Station::Asked(asks) || self.line.waiting.is_empty() {
+        let Some(line) = self.line.written().filter(|_| self.station == Station::Asked(asks))
+        else {
             return Err(request);
+        };
+        if line.waiting.is_empty() {
+            let Some((place, first)) = line.sharing.pop_first() else { return Err(request) };
+            line.waiting.insert(place, first);
         }
         self.station = Station::Free;
         let place = self.stand(request);
@@ -240,10 +245,9 @@ impl<W> Queue<W> {
         out
     }
 
-    /// Takes out everybody.
+    /// Takes out everybody who waits. Who asks may leave as before.
     pub fn take_all(&mut self) -> Vec<W> {
-        let Line { waiting, sharing, .. } = self.line.written().map(mem::take).unwrap_or_default();
-        waiting.into_values().chain(sharing.into_values()).collect()
+        self.take_out(|_| true)
     }
 
     /// Who asks or holds.

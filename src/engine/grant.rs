@@ -232,9 +232,14 @@ impl Grant {
 
 impl Drop for Grant {
     fn drop(&mut self) {
+        let forgotten =
+            self.client_here().map(|mut client| (client.forget(self.id), client.has_events()));
         // What is kept with it is dropped behind the lock.
-        let kept = self.client_here().and_then(|mut client| client.forget(self.id));
-        drop(kept);
+        let follows = forgotten.is_some_and(|(_, follows)| follows);
+        // Nobody has said that it is over where a panic has, and whoever waits for it goes on.
+        if let Some(engine) = self.engine.upgrade().filter(|_| follows) {
+            engine.carry_out();
+        }
     }
 }
 

@@ -49,8 +49,10 @@ pub(super) struct Asking<W> {
     /// Until it is answered.
     pub(super) request: Option<W>,
     pub(super) phase: Phase,
-    /// It has paused, or lost a round: whether another may begin is asked then.
+    /// It has paused, or lost a round.
     pub(super) has_paused: bool,
+    /// It has stood in line. Whether a round may begin is asked of it from the first on, as it is of one that has paused.
+    pub(super) has_stood: bool,
     /// Until its round begins.
     pub(super) turn: Option<Turn>,
     /// Its round, from then on until that is decided.
@@ -130,7 +132,6 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
             Pause::None => Phase::Wants,
         };
         let request = Some(request);
-        // One that has stood in line may be late by now; one that has just come is not.
         let has_paused = matches!(first, Pause::UntilFree(_));
         let asking = Asking {
             queue,
@@ -139,6 +140,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
             request,
             phase,
             has_paused,
+            has_stood: false,
             turn: None,
             attempt: None,
             takes_place: false,
@@ -328,6 +330,9 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         let first = waiting.contended.first;
         let request = gone(&mut self.timers, queue, waiter);
         let id = self.begin_asking(queue, (place, true), request, first);
+        if let Some(asking) = self.asking.get_mut(id.0) {
+            asking.has_stood = true;
+        }
         self.events.push_back(Event::GoOn(id));
     }
 

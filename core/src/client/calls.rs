@@ -223,7 +223,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
             Purpose::Release(id, node) => self.handle_release_answer(id, node, result, at),
             Purpose::Again(node, number) => self.handle_again_answer(node, number, result, at),
             Purpose::Restore(id, node) => self.handle_restore_answer(id, node, result, at),
-            Purpose::Leave => self.leaving = self.leaving.saturating_sub(1),
+            Purpose::Leave => self.handle_left(),
             Purpose::Extend(..) => {}
         }
         None
@@ -243,7 +243,8 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
     /// How much is under way that is to be done before a client may go: rounds, releases, and what makes up for them.
     pub fn under_way(&self) -> usize {
         let again = self.again.iter().filter(|again| again.attended).count();
-        let open = [self.attempts.len(), self.releasing.len(), self.restores.len(), self.leaving];
+        let open =
+            [self.attempts.len(), self.releasing.len(), self.restores.len(), self.leaving.len()];
         // What has been decided and not carried out may be the end of any of them.
         let decided = [again, self.events.len(), self.begins.len()];
         open.into_iter().chain(decided).fold(0, usize::saturating_add)

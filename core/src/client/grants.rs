@@ -77,27 +77,6 @@ impl<G: Default, W, R, E> Client<G, W, R, E> {
         self.wake(wakeup);
         id
     }
-
-    /// The driver has to do with it no more. Where nobody has said before that it is over, its queue is held by nobody from now
-    /// on.
-    pub fn forget(&mut self, id: GrantId) -> Option<G> {
-        let grant = self.grants.get_mut(id.0).filter(|grant| !grant.is_forgotten)?;
-        if let Some((queue, place)) = grant.station
-            && let Some(waiting) = self.queues.get_mut(queue.0)
-            // One that asks still says itself that it has gone.
-            && waiting.queue.station() == Station::Held(place)
-        {
-            waiting.queue.handle_over(place);
-        }
-        if let Some((at, _)) = grant.scheduled.take() {
-            self.timers.cancel(at, Timed::Grant(id));
-        }
-        self.held = self.held.saturating_sub(usize::from(mem::take(&mut grant.counts)));
-        grant.is_forgotten = true;
-        let data = mem::take(&mut grant.data);
-        self.forget_user(id);
-        Some(data)
-    }
 }
 
 impl<G, W, R, E> Client<G, W, R, E> {
@@ -283,7 +262,10 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         self.turn = at.turn;
         let (now, mut waiting) = (at.now, Vec::new());
         let (mut extend, mut give_back) = (Vec::new(), Vec::new());
-        for (due_at, timed) in self.timers.take_due(now) {
+        let mut all = self.timers.take_due(now);
+        // Whoever has lost a lease is told so before others are told that they have waited in vain.
+        all.sort_by_key(|(_, timed)| !matches!(timed, Timed::Grant(_)));
+        for (due_at, timed) in all {
             let id = match timed {
                 Timed::Grant(id) => id,
                 Timed::Waiter(queue, place) => {
@@ -325,6 +307,29 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         // Whoever is told something may take what is kept, which is not given back then.
         self.events.extend(give_back);
         waiting
+    }
+
+    /// The driver has to do with it no more. Where nobody has said before that it is over, its queue is held by nobody from now
+    /// on, and who is first there asks the nodes.
+    pub fn forget(&mut self, id: GrantId) -> Option<G> {
+        let grant = self.grants.get_mut(id.0).filter(|grant| !grant.is_forgotten)?;
+        let station = grant.station;
+        if let Some((at, _)) = grant.scheduled.take() {
+            self.timers.cancel(at, Timed::Grant(id));
+        }
+        self.held = self.held.saturating_sub(usize::from(mem::take(&mut grant.counts)));
+        grant.is_forgotten = true;
+        let data = mem::take(&mut grant.data);
+        let is_held = |(queue, place): &(QueueId, Place)| {
+            // One that asks still says itself that it has gone.
+            let waiting = self.queues.get(queue.0);
+            waiting.is_some_and(|waiting| waiting.queue.station() == Station::Held(*place))
+        };
+        if station.is_some_and(|station| is_held(&station)) {
+            self.handle_grant_over(id);
+        }
+        self.forget_user(id);
+        Some(data)
     }
 
     /// One that was to be kept no longer has been taken: it gets its place among the timers, and is extended where that is due.

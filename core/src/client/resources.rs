@@ -176,31 +176,31 @@ impl<G, W, R, E> Client<G, W, R, E> {
         all
     }
 
-    /// Whom it keeps out, of those who have a resource in common with it: a reader lets others read.
+    /// Whom it keeps out, or is kept out by: those who have a resource in common with it, but that a reader lets others read;
+    /// and a slot of a semaphore those who want its name by itself, and the other way round.
     pub(super) fn in_the_way(&self, id: QueueId) -> Vec<QueueId> {
-        let is_shared = self.target(id).is_some_and(Target::is_shared);
-        self.overlapping(id, if is_shared { Which::Others } else { Which::All })
+        let Some(target) = self.target(id).filter(|_| !self.by_name.is_plain()) else {
+            return Vec::new();
+        };
+        let which = if target.is_shared() { Which::Others } else { Which::All };
+        let resources = target.resources();
+        let lines: Vec<Resource> = if target.is_any() {
+            // Of another number of permits too.
+            target.lines().to_vec()
+        } else {
+            resources.iter().filter_map(Slots::line_of).collect()
+        };
+        let covering = |one| self.by_name.covering(one, which);
+        let mut all: Vec<_> = lines.iter().chain(resources).flat_map(covering).collect();
+        all.sort_unstable();
+        all.dedup();
+        all.retain(|other| *other != id);
+        all
     }
 
-    /// This queue, and whatever is wanted or held here that may keep it out. A slot of a semaphore is in the way of whoever
-    /// wants its name by itself, and the other way round.
+    /// This queue, and whatever is wanted or held here that may keep it out.
     pub fn in_the_way_of(&self, id: QueueId) -> Vec<QueueId> {
-        let Some(target) = self.target(id) else { return Vec::new() };
-        let (resources, covering) = (target.resources(), |name| {
-            self.by_name.covering(name, Which::All).filter(move |other| *other != id)
-        });
-        let mut all: Vec<QueueId> = iter::once(id).collect();
-        if target.is_any() {
-            // Of another number of permits too.
-            all.extend(target.lines().iter().chain(resources).flat_map(covering));
-            return all;
-        }
-        if !self.by_name.beside.is_empty() {
-            let lines: Vec<Resource> = resources.iter().filter_map(Slots::line_of).collect();
-            all.extend(lines.iter().flat_map(covering));
-            all.extend(self.in_the_way(id));
-        }
-        all
+        iter::once(id).chain(self.in_the_way(id)).collect()
     }
 
     /// For what a queue is.
@@ -216,12 +216,16 @@ impl<G, W, R, E> Client<G, W, R, E> {
         !is_shared && self.overlaps(id, |other| self.is_led(other))
     }
 
-    /// Whether there is another queue of this kind that has a resource in common with this one.
+    /// Whether there is another queue of this kind that has a resource in common with this one, or asks for permits that this
+    /// one is a slot of. Of permits nothing is said: they are handed on to nobody.
     pub(super) fn overlaps(&self, id: QueueId, is: impl Fn(QueueId) -> bool) -> bool {
         let target = self.target(id).filter(|it| !self.by_name.is_plain() && !it.is_any());
         let resources = target.map(Target::resources).unwrap_or_default();
-        let covering = |one| self.by_name.covering(one, Which::All);
-        resources.iter().flat_map(covering).any(|other| other != id && is(other))
+        let covers = |one: &Resource| {
+            self.by_name.covering(one, Which::All).any(|other| other != id && is(other))
+        };
+        resources.iter().any(covers)
+            || resources.iter().filter_map(Slots::line_of).any(|it| covers(&it))
     }
 
     /// Whether somebody asks the nodes for all who wait in a queue.
@@ -241,13 +245,12 @@ impl<G, W, R, E> Client<G, W, R, E> {
             let since = self.queues.get(other.0)?.contended.waits_since?;
             keeps_back(now.saturating_since(since), self.turn)
         };
-        self.overlapping(id, Which::Others).into_iter().filter_map(left).max()
+        self.in_the_way(id).into_iter().filter_map(left).max()
     }
 
-    /// What is kept as nobody's of something else that has a resource in common with this: it would be in its way, and the nodes
-    /// tell nobody of one who comes from here.
+    /// What is kept as nobody's of something else, and would be in its way: the nodes tell nobody of one who comes from here.
     pub fn take_kept_beside(&mut self, id: QueueId) -> Vec<GrantId> {
-        let beside = self.overlapping(id, Which::Others);
+        let beside = self.in_the_way(id);
         beside.into_iter().filter_map(|other| self.take_kept(other)).collect()
     }
 }

@@ -21,7 +21,9 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         let Some(asking) = self.asking.get_mut(id.0) else { return };
         let Some(request) = &mut asking.request else { return };
         let deadline = request.turn_deadline();
-        if asking.has_paused && !request.acquisition().may_begin(now) {
+        // One that has just come is not late; whoever has waited may be by now, however short that was to be.
+        let has_waited = asking.has_paused || asking.has_stood;
+        if has_waited && !request.acquisition().may_begin(now) {
             return self.turn_away(id, TurnedAway::Late, now);
         }
         if let Some(turn) = self.acquires.begin(now) {

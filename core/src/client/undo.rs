@@ -4,7 +4,7 @@
 //! It decides that each is undone in the step in which it is known, or, where a round is heard out, when its answer comes. Where
 //! something may stand, the footprint says.
 
-use alloc::{vec, vec::Vec};
+use alloc::{collections::VecDeque, vec, vec::Vec};
 
 use super::{
     AskId, Asks, AttemptId, Client, Fails, FootprintId, Said, attempts::Attempt, calls::Purpose,
@@ -16,6 +16,25 @@ use crate::{
     round::Verdict,
     target::Target,
 };
+
+/// So many commands that give up a place are under way. Thousands of places may be given up at once, and must leave renewals
+/// their room.
+const MOST_LEAVING: usize = 1024;
+
+/// Places in the lines on the nodes that are being given up.
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
+pub(super) struct Leaving {
+    open: usize,
+    /// Those that wait for others to be done.
+    next: VecDeque<(NodeId, Command)>,
+}
+
+impl Leaving {
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.open.saturating_add(self.next.len())
+    }
+}
 
 impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
     /// Orders the releases that have to follow what is known so far.
@@ -98,9 +117,24 @@ impl<G, W, R, E> Client<G, W, R, E> {
         for node in nodes {
             for resource in target.lines() {
                 let leave = Command::Leave { resource: resource.clone(), client, ticket };
-                self.leaving = self.leaving.saturating_add(1);
-                self.send(Purpose::Leave, node, leave);
+                self.leaving.next.push_back((node, leave));
             }
+        }
+        self.send_leaving();
+    }
+
+    /// One has been given up, or has not: there is room for the next.
+    pub(super) fn handle_left(&mut self) {
+        self.leaving.open = self.leaving.open.saturating_sub(1);
+        self.send_leaving();
+    }
+
+    fn send_leaving(&mut self) {
+        while self.leaving.open < MOST_LEAVING
+            && let Some((node, leave)) = self.leaving.next.pop_front()
+        {
+            self.leaving.open = self.leaving.open.saturating_add(1);
+            self.send(Purpose::Leave, node, leave);
         }
     }
 }

@@ -151,6 +151,23 @@ fn l7_each_of_those_who_stand_back_leaves_under_the_place_that_it_came_with() {
 }
 
 #[test]
+fn l5_where_nobody_else_stands_there_the_first_who_shares_asks_in_place_of_one_who_stands_back() {
+    let (mut queue, first) = asked();
+    let shares = queue.share(2);
+    let behind = queue.share(3);
+    let moved = queue.stand_back(first, 1).unwrap();
+    assert_eq!(queue.next_to_ask(), Some((shares, 2)));
+    assert!(queue.handle_over(shares));
+    assert_eq!(
+        queue.next_to_ask(),
+        Some((moved, 1)),
+        "before the other one, who shares what it finds"
+    );
+    assert!(queue.handle_over(moved));
+    assert_eq!(queue.next_to_ask(), Some((behind, 3)));
+}
+
+#[test]
 fn it_is_idle_where_nobody_asks_holds_stands_or_shares() {
     let mut queue = Queue::default();
     assert!(queue.is_idle() && queue.is_empty());
@@ -256,7 +273,11 @@ fn random_schedules_let_nobody_overtake_and_leave_nobody_behind() {
                 10 => {
                     if let Some((place, false)) = model.station {
                         let stands = queue.stand_back(place, step).ok();
-                        assert_eq!(stands.is_some(), !model.waiting.is_empty(), "{seed} {step}");
+                        let others = !(model.waiting.is_empty() && model.sharing.is_empty());
+                        assert_eq!(stands.is_some(), others, "{seed} {step}");
+                        if stands.is_some() && model.waiting.is_empty() {
+                            model.waiting.push(model.sharing.remove(0));
+                        }
                         if let Some(stands) = stands {
                             model.station = None;
                             if random.random_bool(0.5) {

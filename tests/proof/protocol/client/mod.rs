@@ -7,6 +7,7 @@
 mod asks;
 mod driven;
 mod grants;
+mod leaving;
 mod places;
 mod releases;
 mod rounds;

@@ -21,7 +21,7 @@ fn name() -> Resource {
     Resource::new("r").unwrap()
 }
 
-fn denial(ahead: u64, ends: Duration) -> Denial {
+pub(super) fn denial(ahead: u64, ends: Duration) -> Denial {
     let holder = Owner::from_random([1; 16]).to_hex();
     Denial::new(Some(Box::from(holder)), Some(ends)).in_line(CLOCK_US + ahead, Some(0))
 }
