@@ -25,13 +25,19 @@ use super::{
 use crate::{
     lock::Lock,
     node::NodeError,
-    protocol::{Answer, CallId, Command, Moment, Sending, Timestamp, Transmit, Wakeup, turn_of},
+    protocol::{
+        Answer, CallId, Command, Moment, Place, QueueId, Sending, Timestamp, Transmit, Wakeup,
+        turn_of,
+    },
     runtime::Task,
     shield::shielded,
 };
 
-/// So many calls are taken out of the client at once.
+/// So many rounds are begun, and so many calls taken out of the client, at once.
 const AT_ONCE: usize = 64;
+
+/// So often the task goes on with what has come meanwhile, before it looks at everything else and lets others of its thread run.
+const MOST_PASSES: usize = 32;
 
 /// How the task is reached.
 #[derive(Default)]
@@ -125,9 +131,8 @@ impl Engine {
         self.carry_out();
     }
 
-    /// Sees to everything whose time has come.
-    fn handle_timeout(self: &Arc<Self>, at: &Moment<'_>) {
-        let waiting = self.client.lock().handle_timeout(at);
+    /// Goes on with everything whose time has come.
+    fn handle_due(self: &Arc<Self>, waiting: Vec<(QueueId, Place)>, at: &Moment<'_>) {
         self.carry_out();
         for (queue, place) in waiting {
             shielded(|| self.handle_waiter_due(queue, place, at.now));
@@ -236,22 +241,27 @@ pub(super) async fn attend(engine: &Weak<Engine>, driver: &Driver) {
 }
 
 impl Hands {
-    /// Goes on until there is nothing to do for now.
+    /// Goes on until there is nothing to do for now, or others are to be let run.
     fn poll(
         &mut self,
         engine: &Arc<Engine>,
         cx: &mut Context<'_>,
         (mut is_woken, mut has_changed): (bool, bool),
     ) -> Poll<()> {
-        let (mut has_rung, mut has_called) = (false, false);
+        let (mut has_rung, mut has_called, mut passes) = (false, false, 0);
         loop {
+            passes += 1;
+            // However much comes meanwhile, all that there is to look at is looked at in the last pass.
+            let is_last = passes == MOST_PASSES;
             has_called |= self.send(engine);
             self.calls.poll_ended(cx, &mut self.ended);
             if !self.ended.is_empty() {
                 // Read before anything is taken out: it is code of the user's, which may panic.
                 self.last = engine.moment();
                 engine.take_in(&mut self.ended, &mut self.answers, self.last);
-                continue;
+                if !is_last {
+                    continue;
+                }
             }
             if let Some(sleep) = &mut self.sleep
                 && sleep.timer.poll_unpin(cx).is_ready()
@@ -266,16 +276,22 @@ impl Hands {
             if std::mem::take(&mut has_changed) {
                 self.last = engine.moment();
                 engine.decide(|client| client.handle_change(&self.last));
-                continue;
+                if !is_last {
+                    continue;
+                }
             }
-            if self.is_due {
-                self.last = engine.moment();
-                self.is_due = false;
-                engine.handle_timeout(&self.last);
-                let longer = |call| engine.client.lock().waits_longer(call);
-                let node_timeout = engine.config.node_timeout;
-                self.calls.end_late(self.last.now, node_timeout, longer);
-                continue;
+            if self.is_due || is_last {
+                self.handle_timeout(engine, cx);
+                if !is_last {
+                    continue;
+                }
+            }
+            if is_last {
+                self.engine = Some(Arc::clone(engine));
+                // It may have been woken for what is earlier.
+                self.sleep = None;
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
             }
             let now = engine.now();
             // Of what was known when it began, the sleep that it is in ends early enough.
@@ -305,39 +321,61 @@ impl Hands {
         }
     }
 
-    /// Begins the rounds and makes the calls that are wanted, in their order. Says whether there were calls.
+    /// Sees to everything whose time has come. What is to be sent for that is, before anything of it is carried out: that may be
+    /// code of a user, and an extension must not wait for it.
+    fn handle_timeout(&mut self, engine: &Arc<Engine>, cx: &mut Context<'_>) {
+        self.last = engine.moment();
+        self.is_due = false;
+        let waiting = engine.client.lock().handle_timeout(&self.last);
+        for _ in 0..MOST_PASSES {
+            if !self.make_calls(engine) {
+                break;
+            }
+        }
+        self.calls.poll_ended(cx, &mut self.ended);
+        engine.handle_due(waiting, &self.last);
+        let longer = |call| engine.client.lock().waits_longer(call);
+        self.calls.end_late(self.last.now, engine.config.node_timeout, longer);
+    }
+
+    /// Begins rounds that are to begin, and makes calls that are wanted. Says whether there were calls.
     fn send(&mut self, engine: &Arc<Engine>) -> bool {
+        for _ in 0..AT_ONCE {
+            let Some(ask) = ({ engine.client.lock().poll_begin() }) else { break };
+            shielded(|| engine.begin_round(ask));
+        }
+        self.make_calls(engine)
+    }
+
+    /// Makes calls that are wanted, in their order. Says whether there were any.
+    fn make_calls(&mut self, engine: &Arc<Engine>) -> bool {
+        if !engine.client.lock().has_transmits() {
+            return false;
+        }
+        // Read before any is taken out: it is code of the user's, which may panic.
+        let (now, steady) = (engine.now(), engine.steady());
+        {
+            let mut client = engine.client.lock();
+            let wanted = iter::from_fn(|| client.poll_transmit()).take(AT_ONCE);
+            self.wanted.extend(wanted);
+        }
         let mut has_called = false;
-        while engine.client.lock().has_transmits() {
-            while let Some(ask) = { engine.client.lock().poll_begin() } {
-                shielded(|| engine.begin_round(ask));
-            }
-            // Read before any is taken out: it is code of the user's, which may panic.
-            let (now, steady) = (engine.now(), engine.steady());
-            {
-                let mut client = engine.client.lock();
-                let wanted = iter::from_fn(|| client.poll_transmit()).take(AT_ONCE);
-                self.wanted.extend(wanted);
-            }
-            while let Some(next) = self.wanted.front() {
-                let (vote_guard, blocked) = match &next.sending {
-                    // A round has asked whether it can be reached.
-                    Sending::One(Command::Acquire { .. }) => engine.ask_vote(next.node, steady),
-                    Sending::One(Command::Confirm { .. }) => {
-                        (Some(engine.vote_guard(next.node)), None)
-                    }
-                    Sending::One(_) => (None, None),
-                    Sending::Several(_) => {
-                        let (vote_guard, blocked) = engine.ask_vote(next.node, steady);
-                        let slot = engine.slot(next.node);
-                        let is_away = slot.and_then(|slot| slot.node.reachable().err());
-                        (vote_guard, is_away.or(blocked))
-                    }
-                };
-                if let Some(transmit) = self.wanted.pop_front() {
-                    self.calls.add(engine, transmit, vote_guard, blocked, now);
-                    has_called = true;
+        while let Some(next) = self.wanted.front() {
+            let (vote_guard, blocked) = match &next.sending {
+                // A round has asked whether it can be reached.
+                Sending::One(Command::Acquire { .. }) => engine.ask_vote(next.node, steady),
+                Sending::One(Command::Confirm { .. }) => (Some(engine.vote_guard(next.node)), None),
+                Sending::One(_) => (None, None),
+                Sending::Several(_) => {
+                    let (vote_guard, blocked) = engine.ask_vote(next.node, steady);
+                    let slot = engine.slot(next.node);
+                    let is_away = slot.and_then(|slot| slot.node.reachable().err());
+                    (vote_guard, is_away.or(blocked))
                 }
+            };
+            if let Some(transmit) = self.wanted.pop_front() {
+                self.calls.add(engine, transmit, vote_guard, blocked, now);
+                has_called = true;
             }
         }
         has_called

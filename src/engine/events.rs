@@ -1,7 +1,8 @@
 //! What the client has decided, carried out.
 //!
-//! It decides nothing. Each thread carries out what there is behind what it has had decided, so that none depends on another's
-//! progress. None of it is done under the lock, and each by itself: most of it is code of a user.
+//! It decides nothing. A thread that has had something decided carries out whatever there is, in the order in which it was
+//! decided. Most of it is code of a user: none is run under the lock, and one that blocks keeps nothing else waiting that other
+//! threads may carry out.
 
 use std::{
     sync::Arc,

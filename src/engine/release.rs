@@ -24,7 +24,7 @@ pub(super) struct Releasing {
     pub(super) report: Option<Arc<Outcomes>>,
     /// Until that is said.
     #[allow(dead_code, reason = "it counts until it is dropped")]
-    pub(super) counted: Counted,
+    pub(super) counted: Option<Counted>,
 }
 
 impl Engine {

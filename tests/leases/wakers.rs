@@ -4,11 +4,18 @@
 
 use std::{
     future::IntoFuture,
-    sync::{Arc, Mutex},
-    task::Poll,
+    sync::{
+        Arc, Mutex, OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Poll, Waker},
+    time::Duration,
 };
 
-use quorlock::{Lease, LeaseSignal, Redlock, node::MemoryNode, protocol::LossReason};
+use quorlock::{
+    AcquireFuture, Lease, LeaseSignal, Redlock, node::MemoryNode, protocol::LossReason,
+    runtime::Runtime,
+};
 
 use crate::{
     fixture::{Fixture, MS, SECOND, watched},
@@ -113,6 +120,99 @@ fn a_waker_may_drop_the_lease_when_an_extension_finds_it_gone() {
         let mut waiting = wait(signal, &waker);
         world.nodes.iter().for_each(|node| node.delete("dropped"));
         world.pass(5 * SECOND);
+        assert!(poll(&mut waiting, &waker).is_ready());
+        kept.check().unwrap();
+    });
+}
+
+/// The last operation that a shutdown waits for may end under a lease that is dropped.
+#[test]
+fn a_waker_of_whoever_shuts_down_may_look_at_a_lease() {
+    watched(|| {
+        let world = Fixture::new(SECOND);
+        let plain = world.acquire("plain");
+        let (machine, request) = (world.machine.clone(), world.redlock.acquire("works"));
+        let works = async move {
+            let ran = request.run_until_lost(async |_, _| machine.sim.sleep(MS * 500).await).await;
+            drop(ran);
+        };
+        let mut works: Waiting<()> = Box::pin(works);
+        assert!(poll(&mut works, &Hostile::new(|| {})).is_pending());
+        world.pass(10 * MS);
+        assert!(poll(&mut works, &Hostile::new(|| {})).is_pending());
+        let waker = curious(plain.signal());
+        let redlock = world.redlock.clone();
+        let mut closing: Waiting<_> = Box::pin(async move { redlock.shutdown().await });
+        assert!(poll(&mut closing, &waker).is_pending());
+        world.pass(10 * MS);
+        assert!(poll(&mut closing, &waker).is_pending());
+        let before = waker.woken();
+        drop(plain);
+        assert!(waker.woken() > before, "it is the end of something");
+        drop(works);
+        world.pass(SECOND);
+        assert!(poll(&mut closing, &waker).is_ready());
+    });
+}
+
+/// In an outage whoever asks once is refused at once, and asks again.
+#[test]
+fn a_loss_is_told_on_time_however_many_come_meanwhile_and_are_refused_at_once() {
+    const MANY: usize = 30_000;
+    watched(|| {
+        let world = Fixture::new(10 * SECOND);
+        let lease = world.request(world.redlock.acquire("kept").without_renewal());
+        world.nodes.iter().for_each(|node| node.disconnect());
+        let count = Arc::new(AtomicUsize::new(0));
+        let (told, counted) = (Arc::new(AtomicUsize::new(0)), Arc::clone(&count));
+        let (signal, told_at) = (lease.signal(), Arc::clone(&told));
+        world.machine.spawn(Box::pin(async move {
+            signal.lost().await;
+            told_at.store(counted.load(Ordering::Relaxed), Ordering::Relaxed);
+        }));
+        world.pass(MS);
+        let (machine, redlock) = (world.machine.clone(), world.redlock.clone());
+        let (own, counted) = (Arc::new(OnceLock::<Waker>::new()), Arc::clone(&count));
+        let (waker, asked) = (Arc::clone(&own), Mutex::new(None::<AcquireFuture>));
+        let comes = Hostile::new(move || {
+            let number = counted.fetch_add(1, Ordering::Relaxed);
+            if number < MANY {
+                // Each takes a moment.
+                machine.suspend(Duration::from_millis(1));
+                let mut future = redlock.try_acquire(format!("r{number}")).into_future();
+                let mut cx = Context::from_waker(waker.get().unwrap());
+                let _ = std::pin::Pin::new(&mut future).poll(&mut cx);
+                drop(asked.lock().unwrap().replace(future));
+            }
+        });
+        own.set(Waker::from(Arc::clone(&comes))).unwrap();
+        own.get().unwrap().wake_by_ref();
+        world.pass(40 * SECOND);
+        assert_eq!(count.load(Ordering::Relaxed), MANY + 1, "each is refused, and asks again");
+        let told = told.load(Ordering::Relaxed);
+        assert!((9_000..11_000).contains(&told), "told behind {told} of them");
+    });
+}
+
+/// As behind a suspend: both are due. What is told may take long, as it is code of a user.
+#[test]
+fn an_extension_is_sent_before_anybody_is_told_of_another_loss() {
+    watched(|| {
+        let world = Fixture::with(60 * SECOND, |builder| builder.max_ttl(60 * SECOND));
+        let over = world.request(world.redlock.acquire("over").ttl(25 * SECOND).without_renewal());
+        let kept = world.acquire("kept");
+        world.pass(15 * SECOND);
+        let nodes = world.nodes.clone();
+        let sent: Arc<OnceLock<usize>> = Arc::default();
+        let sent_by_then = Arc::clone(&sent);
+        let waker = Hostile::new(move || {
+            let _ = sent_by_then.set(nodes.iter().map(|node| node.extensions()).sum());
+        });
+        let mut waiting = wait(over.signal(), &waker);
+        assert_eq!(world.nodes.iter().map(|node| node.extensions()).sum::<usize>(), 0);
+        world.machine.suspend(10 * SECOND);
+        world.pass(20 * SECOND);
+        assert_eq!(sent.get(), Some(&world.nodes.len()));
         assert!(poll(&mut waiting, &waker).is_ready());
         kept.check().unwrap();
     });

@@ -72,16 +72,17 @@ impl Grant {
         end: End,
     ) -> Option<oneshot::Receiver<Result<(), ReleaseError>>> {
         let (answer, receiver) = oneshot::channel();
-        // From before it is out of the list: a shutdown that waits for both finds one of them.
-        let counted = engine.count();
+        // From before it is out of the list: a shutdown that waits for both finds one of them. Where nothing is released, they
+        // stay out here, behind the lock: what ends with them may wake somebody.
+        let (mut answer, mut counted) = (Some(answer), Some(engine.count()));
         // Read before the lock is taken: it is code of the user's, which may panic.
         let at = engine.moment();
         let releasing = |kept: &mut Kept, ended: &EndedLease| Releasing {
             token: ended.token,
             caller: kept.caller.clone(),
-            answer: Some(answer),
+            answer: answer.take(),
             report: kept.report.clone(),
-            counted,
+            counted: counted.take(),
         };
         self.end(|client| client.give_back(self.id, end, releasing, &at))?;
         engine.carry_out();
