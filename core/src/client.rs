@@ -10,8 +10,8 @@
 //! lock, and does what each [`Event`] says. Its task begins the rounds of [`poll_begin`](Client::poll_begin), makes the calls that
 //! [`poll_transmit`](Client::poll_transmit) yields, in that order, and tells by [`handle_answers`](Client::handle_answers) what each
 //! has come to. It calls [`handle_timeout`](Client::handle_timeout) at [`next_look`](Client::next_look). What a grant, a request, a
-//! release and an error of a node are beside what decides on them, the driver says (`G`, `W`, `R`, `E`). Each of them comes back
-//! out: none is dropped in here, as that may be code of a user.
+//! release and an error of a node are beside what decides on them, the driver says (`G`, `W`, `R`, `E`). Of the first three each
+//! comes back out: none is dropped in here, as that may be code of a user.
 //!
 //! ```text
 //!  request --> join --> begin_round --> poll_transmit --> handle_answers --+--> Won: a grant --> handle_timeout --> renewals, losses

@@ -76,7 +76,8 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
     /// to those here who want something else that overlaps: a set needs all of its resources at one time, and on the nodes nobody
     /// of the same process is before another. Nothing where it is over already.
     ///
-    /// What the driver keeps with the release it makes of what it keeps with the grant.
+    /// What the driver keeps with the release it makes of what it keeps with the grant. What is to be dropped without the lock
+    /// it must not move in there, as nothing is made where nothing is released.
     pub fn give_back(
         &mut self,
         id: GrantId,
