@@ -59,8 +59,8 @@ impl Asks<Failure> for Request {
 
     fn handle_met(&mut self, _: &Arc<Met<Failure>>) {}
 
-    fn is_in_time(&self, _: &Arc<Met<Failure>>) -> bool {
-        false
+    fn is_in_time(&self, met: &Arc<Met<Failure>>) -> bool {
+        met.would_do_for(self.next.wanted.ttl, self.next.wanted.min_validity)
     }
 
     fn asks_once(&self) -> bool {

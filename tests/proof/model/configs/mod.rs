@@ -17,10 +17,13 @@ pub(crate) mod hand_overs;
 pub(crate) mod hand_overs_all;
 pub(crate) mod hand_overs_soon;
 pub(crate) mod handles;
+pub(crate) mod handles_drops;
+pub(crate) mod handles_hurry;
 pub(crate) mod handles_lingers;
 pub(crate) mod handles_nodes;
 pub(crate) mod handles_once;
 pub(crate) mod handles_permits;
+pub(crate) mod handles_permits_kept;
 pub(crate) mod handles_permits_named;
 pub(crate) mod handles_permits_nodes;
 pub(crate) mod handles_permits_time;
@@ -105,10 +108,13 @@ pub(crate) const ALL: &[&Config] = &[
     &hand_overs_all::CONFIG,
     &hand_overs_soon::CONFIG,
     &handles::CONFIG,
+    &handles_drops::CONFIG,
+    &handles_hurry::CONFIG,
     &handles_lingers::CONFIG,
     &handles_nodes::CONFIG,
     &handles_once::CONFIG,
     &handles_permits::CONFIG,
+    &handles_permits_kept::CONFIG,
     &handles_permits_named::CONFIG,
     &handles_permits_nodes::CONFIG,
     &handles_permits_time::CONFIG,

@@ -38,6 +38,8 @@ pub(crate) struct Entry {
     pub(crate) fate: Fate,
     /// The client has it no more.
     is_out: bool,
+    /// It has stood back, behind those who were there.
+    stood_back: bool,
     /// Up to when it stands in line.
     until: Option<Timestamp>,
 }
@@ -53,6 +55,7 @@ pub(crate) struct Account {
 pub(crate) const ONCE: &str = "each request is answered once, and each grant ends once";
 pub(crate) const GONE: &str = "who has gone away is not let in, and nothing is left of it";
 pub(crate) const FIRST: &str = "who came first is let in first";
+pub(crate) const LATE: &str = "nobody begins a round when its time is up";
 pub(crate) const HANDED: &str = "who asks once is handed nothing";
 
 impl Entry {
@@ -71,6 +74,7 @@ impl Account {
             queue: Some(queue),
             fate: Fate::Comes,
             is_out: false,
+            stood_back: false,
             until,
         });
     }
@@ -121,10 +125,19 @@ impl Account {
         }
     }
 
-    /// It has asked beside its queue, and stands there now where it came.
-    pub(super) fn stands(&mut self, index: usize) {
+    /// It has asked, and stands in its queue now: where it came, or behind all others.
+    pub(super) fn stands(&mut self, index: usize, behind: bool) {
         if let Fate::Asks(place) = self.fate(index) {
             self.set(index, Fate::Waits(place));
+            self.entries[index].stood_back |= behind;
+        }
+    }
+
+    /// A round begins for it.
+    pub(super) fn begins(&mut self, index: usize, now: Timestamp) {
+        let entry = self.entries[index];
+        if !entry.ask.asks_once() && entry.until.is_some_and(|until| until <= now) {
+            self.say(LATE);
         }
     }
 
@@ -170,7 +183,8 @@ impl Account {
     /// Whether it stands in line. Whoever asks once stands before nobody, nor does one whose time is up.
     fn stands_in_line(&self, entry: &Entry, now: Timestamp) -> bool {
         let is_late = entry.until.is_some_and(|until| until <= now);
-        matches!(entry.fate, Fate::Waits(_)) && !entry.ask.asks_once() && !is_late
+        let stands = matches!(entry.fate, Fate::Waits(_)) && !entry.stood_back;
+        stands && !entry.ask.asks_once() && !is_late
     }
 
     /// One of those who wait is let in.

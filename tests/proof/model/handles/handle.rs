@@ -49,6 +49,7 @@ pub(crate) struct Handle {
     /// Those who ask the nodes, where they do not pause, in the order in which they came.
     askers: Vec<Asker>,
     pub(crate) account: Account,
+    pub(crate) is_closed: bool,
     /// Owners whose keys are said to be released, until nothing of theirs is under way.
     pub(crate) released: Vec<u8>,
     /// What is sent in this step.
@@ -77,7 +78,8 @@ impl Handle {
         });
         let (attempts, askers, account) = (Vec::new(), Vec::new(), Account::default());
         let (open, released, sent) = (Vec::new(), Vec::new(), Outbox::new());
-        Self { number, client, attempts, open, askers, account, released, sent }
+        let is_closed = false;
+        Self { number, client, attempts, open, askers, account, is_closed, released, sent }
     }
 
     /// Somebody comes.
@@ -127,7 +129,13 @@ impl Handle {
                     self.account.answer(index);
                     break;
                 }
-                Came::Closed(_) => panic!("nobody is closed"),
+                Came::Closed(_) => {
+                    if !self.is_closed {
+                        self.account.say(GONE);
+                    }
+                    self.account.answer(index);
+                    break;
+                }
             }
         }
         self.carry_out(at);
@@ -139,6 +147,7 @@ impl Handle {
             return self.account.say(GONE);
         };
         self.account.asks(index, at.now);
+        self.account.begins(index, at.now);
         let (entries, queue) = (&self.account.entries, self.account.queue(index));
         let is_beside = |other: &Asker| entries[other.index].queue == queue;
         let is_any = matches!(entries[index].ask.kind, Kind::Permit(_));
@@ -206,7 +215,7 @@ impl Handle {
             | Event::Released(..)
             | Event::ReleaseQueued(..)
             | Event::ReleaseGivenUp(..) => {}
-            event => panic!("nobody closes or stands in a line: {event:?}"),
+            event => panic!("nobody stands in a line: {event:?}"),
         }
     }
 
@@ -277,6 +286,26 @@ impl Handle {
         if let Some(&attempt) = self.client.data(id) {
             self.end(attempt, id, End::Kept, at);
         }
+    }
+
+    /// What a holder has is in nobody's hands any more, as where a panic has ended whoever was to end it.
+    pub(crate) fn drop_lease(&mut self, index: usize, at: At<'_>) {
+        let (Fate::Holds { attempt, .. } | Fate::Lost { attempt, .. }) = self.account.fate(index)
+        else {
+            return;
+        };
+        self.account.set(index, Fate::Gone);
+        if let Some(id) = self.attempts[attempt].grant.take() {
+            self.client.forget(id);
+        }
+        self.carry_out(at);
+    }
+
+    /// No more are begun.
+    pub(crate) fn close(&mut self, at: At<'_>) {
+        self.is_closed = true;
+        self.client.close();
+        self.carry_out(at);
     }
 
     /// Whether its holder has it alone, and may share it.
@@ -357,7 +386,7 @@ impl Handle {
 fn request(index: usize, ask: Ask, at: At<'_>) -> Request {
     let (setup, lock_delay) = (at.setup, Duration::ZERO);
     let ttl = setup.ttl();
-    let wanted = Wanted { ttl, lock_delay, min_validity: Duration::ZERO, alone: false };
+    let wanted = Wanted { ttl, lock_delay, min_validity: setup.validity(ask), alone: false };
     let linger = setup.linger(ask.kind);
     let next = NextLease { wanted, renewal: setup.policy(), keeps_until: None, linger };
     // It pauses for less than a tick.
@@ -368,6 +397,11 @@ fn request(index: usize, ask: Ask, at: At<'_>) -> Request {
 impl Setup {
     fn ttl(&self) -> Duration {
         Duration::from_millis(u64::from(self.ttl_ticks) * TICK)
+    }
+
+    /// Of the ttl of one in a hurry a round leaves so much only where it takes no tick.
+    fn validity(&self, ask: Ask) -> Duration {
+        if ask.hurried { self.ttl() - Duration::from_millis(TICK / 2) } else { Duration::ZERO }
     }
 
     /// What is read or is one of several is not kept.

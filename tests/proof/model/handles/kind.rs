@@ -24,14 +24,16 @@ pub(crate) struct Ask {
     pub(crate) kind: Kind,
     /// For so many ticks; for none it asks once.
     pub(crate) waits: Option<u8>,
+    /// A round that takes a tick is too late for it.
+    pub(crate) hurried: bool,
 }
 
-pub(crate) const ALONE: Ask = Ask { kind: Kind::Alone, waits: None };
-pub(crate) const READS: Ask = Ask { kind: Kind::Reads, waits: None };
+pub(crate) const ALONE: Ask = Ask { kind: Kind::Alone, waits: None, hurried: false };
+pub(crate) const READS: Ask = Ask { kind: Kind::Reads, ..ALONE };
 
 /// One who wants a permit, and tries this one first.
 pub(crate) const fn permit(first: u8) -> Ask {
-    Ask { kind: Kind::Permit(first), waits: None }
+    Ask { kind: Kind::Permit(first), ..ALONE }
 }
 
 impl Ask {
@@ -43,6 +45,11 @@ impl Ask {
     /// The same for so many ticks.
     pub(crate) const fn within(self, ticks: u8) -> Self {
         Self { waits: Some(ticks), ..self }
+    }
+
+    /// The same for nearly the whole ttl.
+    pub(crate) const fn hurried(self) -> Self {
+        Self { hurried: true, ..self }
     }
 
     pub(crate) const fn asks_once(self) -> bool {

@@ -47,6 +47,10 @@ pub(crate) struct Setup {
     pub(crate) cancels: u8,
     /// How many of those who have it alone go on as readers.
     pub(crate) downgrades: u8,
+    /// How many grants are dropped without an end, as by a panic.
+    pub(crate) drops: u8,
+    /// How many processes close.
+    pub(crate) closes: u8,
     /// How many nodes forget everything, and vote no more.
     pub(crate) vanishes: u8,
     /// Whether each answer is heard as soon as it is given.
@@ -66,6 +70,8 @@ impl Setup {
         renews: false,
         cancels: 0,
         downgrades: 0,
+        drops: 0,
+        closes: 0,
         vanishes: 0,
         prompt: false,
         until: 0,
@@ -81,6 +87,8 @@ struct Ghost {
     now: u8,
     cancels: u8,
     downgrades: u8,
+    drops: u8,
+    closes: u8,
     vanishes: u8,
     /// The highest tokens of all leases that have begun.
     tokens: Tokens,
@@ -112,6 +120,9 @@ pub(crate) enum Step {
     GiveBack(usize, usize),
     /// A holder goes on as a reader.
     Downgrade(usize, usize),
+    /// What a holder has is dropped, and nobody says that it is over.
+    Drop(usize, usize),
+    Close(usize),
     Execute(usize, usize),
     Hear(usize, usize),
     /// A node restarts with nothing, and votes no more.
@@ -174,7 +185,7 @@ impl Space for Handles {
     }
 
     fn first(&mut self) -> State {
-        let Setup { handles, nodes, cancels, downgrades, vanishes, .. } = self.setup;
+        let Setup { handles, nodes, cancels, downgrades, drops, closes, vanishes, .. } = self.setup;
         let (wires, tokens) = (vec![Wire::default(); nodes], Tokens::default());
         State {
             nodes: vec![Part::new(Node::new(0)); nodes],
@@ -182,7 +193,16 @@ impl Space for Handles {
                 .map(|number| Part::new(Handle::new(number as u8, &self.setup)))
                 .collect(),
             wires: vec![Part::new(wires); handles],
-            ghost: Part::new(Ghost { now: 0, cancels, downgrades, vanishes, tokens, wrong: false }),
+            ghost: Part::new(Ghost {
+                now: 0,
+                cancels,
+                downgrades,
+                drops,
+                closes,
+                vanishes,
+                tokens,
+                wrong: false,
+            }),
         }
     }
 
@@ -220,11 +240,13 @@ impl Space for Handles {
                 add(waits && goes, Step::Cancel(at, index));
                 let has = matches!(fate, Fate::Holds { .. } | Fate::Lost { .. });
                 add(has, Step::GiveBack(at, index));
+                add(has && state.ghost.drops > 0, Step::Drop(at, index));
                 add(
                     state.ghost.downgrades > 0 && handle.may_downgrade(index),
                     Step::Downgrade(at, index),
                 );
             }
+            add(state.ghost.closes > 0 && !handle.is_closed, Step::Close(at));
             for (node, wire) in state.wires[at].iter().enumerate() {
                 add(!wire.there.is_empty(), Step::Execute(at, node));
                 add(!wire.back.is_empty(), Step::Hear(at, node));
@@ -263,6 +285,14 @@ impl Space for Handles {
             Step::Downgrade(at, index) => {
                 next.ghost.edit().downgrades -= 1;
                 next.does(at, &setup, |it, at| it.downgrade(index, at));
+            }
+            Step::Drop(at, index) => {
+                next.ghost.edit().drops -= 1;
+                next.does(at, &setup, |it, at| it.drop_lease(index, at));
+            }
+            Step::Close(at) => {
+                next.ghost.edit().closes -= 1;
+                next.does(at, &setup, Handle::close);
             }
             Step::Execute(at, node) => {
                 let message = next.wires[at].edit()[node].there.remove(0);
@@ -326,6 +356,8 @@ impl Space for Handles {
         let owners = (self.setup.handles * self.setup.rounds) as u8;
         let has_keys = |node: &Part<Node>| (0..owners).any(|owner| node.is_of(owner));
         let is_at_rest = state.handles.iter().all(|handle| handle.is_at_rest());
+        // Of what was dropped the keys are left to expire.
+        let is_at_rest = is_at_rest && state.ghost.drops == self.setup.drops;
         (stuck && is_at_rest && state.nodes.iter().any(has_keys)).then_some(LEFT)
     }
 
@@ -368,6 +400,8 @@ impl Space for Handles {
             Step::Again(at, index) => format!("request {index} of process {at} asks again"),
             Step::Cancel(at, index) => format!("request {index} of process {at} goes away"),
             Step::GiveBack(at, index) => format!("request {index} of process {at} gives back"),
+            Step::Drop(at, index) => format!("what request {index} of process {at} has is dropped"),
+            Step::Close(at) => format!("process {at} closes"),
             Step::Downgrade(at, index) => format!("request {index} of process {at} reads on"),
             Step::Execute(at, node) => {
                 let message = state.wires[at][node].there[0];

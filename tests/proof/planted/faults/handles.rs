@@ -240,4 +240,40 @@ pub(super) const FAULTS: &[Fault] = &[
         configuration: "handles_nodes",
         property: "what is said to be released",
     },
+    Fault {
+        number: 104,
+        name: "a grant that is dropped makes no room",
+        edits: &[
+            edit("client/grants.rs", "            self.handle_grant_over(id);\n        }\n        self.forget_user(id);", "            if !$is { self.handle_grant_over(id); }\n        }\n        self.forget_user(id);"),
+        ],
+        configuration: "handles_drops",
+        property: "where anybody waits",
+    },
+    Fault {
+        number: 105,
+        name: "one that has stood in line begins a round, however late",
+        edits: &[
+            edit("client/turns.rs", "asking.has_paused || asking.has_stood;", "asking.has_paused || asking.has_stood && !$is;"),
+        ],
+        configuration: "handles_once",
+        property: "nobody begins a round",
+    },
+    Fault {
+        number: 106,
+        name: "a permit is kept as nobody's in the way of whoever wants any",
+        edits: &[
+            edit("client/resources.rs", "        let beside = self.in_the_way(id);", "        let beside = if $is && self.target(id).is_some_and(Target::is_any) { Vec::new() } else { self.in_the_way(id) };"),
+        ],
+        configuration: "handles_permits_kept",
+        property: "what is kept as nobody's",
+    },
+    Fault {
+        number: 107,
+        name: "a close forgets under which place somebody has come",
+        edits: &[
+            edit("queue.rs", "        self.take_out(|_| true)", "        if $is && let Some(line) = self.line.written() { line.moved.clear(); }\n        self.take_out(|_| true)"),
+        ],
+        configuration: "handles_hurry",
+        property: "who has gone away",
+    },
 ];

@@ -66,7 +66,8 @@ impl Handle {
     /// One who asks begins a round, if there is one left.
     pub(super) fn begin_round(&mut self, id: AskId, index: usize, at: At<'_>) {
         let (setup, attempt) = (at.setup, self.attempts.len());
-        let kind = self.account.entries[index].ask.kind;
+        let ask = self.account.entries[index].ask;
+        let kind = ask.kind;
         if !self.has_rounds(setup) {
             return;
         }
@@ -78,7 +79,7 @@ impl Handle {
         let asked = RoundAsked {
             target: covers.target(),
             ttl: setup.ttl(),
-            min_validity: Duration::ZERO,
+            min_validity: setup.validity(ask),
             lock_delay: Duration::ZERO,
             renewal: setup.policy(),
             hold_at_least: None,
@@ -152,10 +153,10 @@ impl Handle {
             if self.take_asker(index).is_none() {
                 self.account.say(GONE);
             }
-            // One who has asked beside its queue stands there now, unless it is answered or asks for all.
+            // One who has asked beside its queue, or stands back, stands there now, unless it is answered.
             let is_any = matches!(self.account.entries[index].ask.kind, Kind::Permit(_));
-            if is_any && !self.leads(index) {
-                self.account.stands(index);
+            if !self.leads(index) {
+                self.account.stands(index, !is_any);
             }
         }
     }

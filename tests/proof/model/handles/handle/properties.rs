@@ -69,7 +69,7 @@ impl Handle {
     /// Whether a grant is kept as nobody's while somebody here wants it otherwise.
     fn is_kept_in_the_way(&self) -> bool {
         let wants = |entry: &Entry| {
-            matches!(entry.fate, Fate::Waits(_) | Fate::Asks(_)) && entry.ask.kind == Kind::Reads
+            matches!(entry.fate, Fate::Waits(_) | Fate::Asks(_)) && entry.ask.kind != Kind::Alone
         };
         self.account.entries.iter().any(wants) && self.keeps()
     }
