@@ -311,7 +311,8 @@ impl Hands {
             has_called = false;
             let Some(next) = next.into_iter().chain(limit).min() else { return Poll::Pending };
             if next <= now {
-                self.is_due = true;
+                // What is known of limits by now is behind it, and looked for anew.
+                (self.sleep, self.is_due) = (None, true);
             } else if self.sleep.as_ref().is_none_or(|sleep| !sleep.serves(next, now)) {
                 let (whole, timer) = (next.saturating_since(now), engine.runtime.sleep_until(next));
                 self.sleep = Some(Sleep { until: next, whole, timer });

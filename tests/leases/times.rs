@@ -272,3 +272,23 @@ fn a_loss_is_told_at_the_next_poll_in_a_process_that_stood_still() {
     let Poll::Ready(reason) = ending.as_mut().poll(&mut cx) else { panic!("it waits") };
     assert!(reason.is_loss());
 }
+
+/// What is due behind the jump is seen to in the same moment in which a round begins, while the driver's task is in a sleep
+/// that began before.
+#[test]
+fn a_round_that_begins_behind_a_jump_of_the_clock_ends_by_its_limit() {
+    let settings = |builder: quorlock::Builder| builder.node_timeout(50 * MS).max_ttl(600 * SECOND);
+    let world = Fixture::with(60 * SECOND, settings);
+    let lease = world.request(world.redlock.acquire("r").without_renewal());
+    let long = world.request(world.redlock.acquire("long").without_renewal().ttl(600 * SECOND));
+    // In the middle of one.
+    world.pass(1_200 * MS);
+    world.nodes.iter().for_each(|node| node.hang());
+    world.machine.suspend(61 * SECOND);
+    let mut other = Box::pin(world.redlock.try_acquire("other").into_future());
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(other.as_mut().poll(&mut cx).is_pending());
+    world.pass(60 * MS);
+    assert!(other.as_mut().poll(&mut cx).is_ready());
+    assert!(lease.check().is_err() && long.check().is_ok());
+}
