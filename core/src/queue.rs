@@ -240,7 +240,8 @@ impl<W> Queue<W> {
                 .filter_map(|(place, request)| in_vain(request).then_some(*place))
                 .collect();
             out.extend(gone.iter().filter_map(|place| requests.remove(place)));
-            moved.retain(|_, now| !gone.contains(now));
+            // They are in their order.
+            moved.retain(|_, now| gone.binary_search(now).is_err());
         }
         out
     }

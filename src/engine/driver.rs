@@ -328,12 +328,12 @@ impl Hands {
         self.last = engine.moment();
         self.is_due = false;
         let waiting = engine.client.lock().handle_timeout(&self.last);
-        for _ in 0..MOST_PASSES {
-            if !self.make_calls(engine) {
-                break;
-            }
-        }
-        self.calls.poll_ended(cx, &mut self.ended);
+        // Where it panics, the rest is sent in the next pass.
+        shielded(|| {
+            let mut passes = 0..MOST_PASSES;
+            while passes.next().is_some() && self.make_calls(engine) {}
+            self.calls.poll_ended(cx, &mut self.ended);
+        });
         engine.handle_due(waiting, &self.last);
         let longer = |call| engine.client.lock().waits_longer(call);
         self.calls.end_late(self.last.now, engine.config.node_timeout, longer);
@@ -350,7 +350,7 @@ impl Hands {
 
     /// Makes calls that are wanted, in their order. Says whether there were any.
     fn make_calls(&mut self, engine: &Arc<Engine>) -> bool {
-        if !engine.client.lock().has_transmits() {
+        if self.wanted.is_empty() && !engine.client.lock().has_transmits() {
             return false;
         }
         // Read before any is taken out: it is code of the user's, which may panic.

@@ -390,3 +390,25 @@ fn a_round_that_was_too_late_for_the_heads_ttl_is_no_answer_to_those_with_a_long
     world.pass(500 * MS);
     got(&mut short).unwrap().check().unwrap();
 }
+
+/// As behind a suspend, in which an extension has become due as well.
+#[test]
+fn a_clock_that_panics_where_several_things_are_due_keeps_nobody_waiting_behind_its_deadline() {
+    watched(|| {
+        for nth in 1.. {
+            let world = Fixture::with(6 * TTL, |builder| builder.max_ttl(6 * TTL));
+            let lease = world.acquire("r");
+            let mut late = waiter_for(&world, 20 * SECOND, TTL);
+            world.pass(SECOND);
+            world.machine.suspend(25 * SECOND);
+            let panicked = world.machine.pass_with_a_panic(nth, 100 * MS);
+            world.pass(SECOND);
+            assert!(got(&mut late).is_err(), "{nth}");
+            lease.check().unwrap();
+            if !panicked {
+                assert!(nth > 10);
+                break;
+            }
+        }
+    });
+}
