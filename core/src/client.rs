@@ -183,7 +183,7 @@ pub struct Client<G, W, R, E> {
     releasing: Slab<Releasing<R, E>>,
     renewals: Slab<Box<Renewal<E>>>,
     restores: Slab<Restore>,
-    leaving: Leaving,
+    leaving: Box<[Leaving]>,
     /// Releases that wait for their turn, by the queue of what they give back.
     unsent: BTreeMap<QueueId, VecDeque<ReleaseId>>,
     /// Those that a node has not confirmed, by node.
@@ -267,7 +267,7 @@ impl<G, W, R, E> Client<G, W, R, E> {
             releasing: Slab::default(),
             renewals: Slab::default(),
             restores: Slab::default(),
-            leaving: Leaving::default(),
+            leaving: iter::repeat_with(Leaving::default).take(quorum.nodes()).collect(),
             unsent: BTreeMap::new(),
             again: iter::repeat_with(Again::default).take(quorum.nodes()).collect(),
             begins: VecDeque::new(),

@@ -31,6 +31,7 @@ use crate::{
         FencingToken, GrantId, LeaseAction, Leases, LossReason, Nanos, Note, Owner, Target,
         Timestamp,
     },
+    shield::shielded,
     telemetry::{self, Caller, Held},
 };
 
@@ -238,7 +239,8 @@ impl Drop for Grant {
         let follows = forgotten.is_some_and(|(_, follows)| follows);
         // Nobody has said that it is over where a panic has, and whoever waits for it goes on.
         if let Some(engine) = self.engine.upgrade().filter(|_| follows) {
-            engine.carry_out();
+            // It may be a panic that drops it, and a second one would end the process.
+            shielded(|| engine.carry_out());
         }
     }
 }

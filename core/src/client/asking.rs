@@ -83,6 +83,23 @@ pub(super) enum Phase {
     Round,
 }
 
+impl<W> Asking<W> {
+    /// It has waited. One that has just come is not late.
+    const fn has_waited(&self) -> bool {
+        self.has_paused || self.has_stood
+    }
+
+    /// Whether its time is up, however short what it has waited was to be.
+    pub(super) fn is_late<E>(&mut self, now: Timestamp) -> bool
+    where
+        W: Asks<E>,
+    {
+        let waited = self.has_waited() || self.turn.as_ref().is_some_and(Turn::waited);
+        let request = self.request.as_mut();
+        waited && request.is_some_and(|request| !request.acquisition().may_begin(now))
+    }
+}
+
 /// Those who ask for one queue: nearly always one at most.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub(super) struct AskList {
@@ -281,12 +298,14 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
     /// It asks no more, in whatever way that came: the next in its queue does, where it was the leader. It is returned where
     /// it has not been answered.
     pub(super) fn end_asking(&mut self, id: AskId) -> Option<W> {
+        // Its round has not begun.
+        let has_turn = self.asking.get(id.0).is_some_and(|asking| asking.turn.is_some());
         let Asking { queue, place, leads, request, phase, has_paused, .. } =
             self.forget_asking(id)?;
         if let Some(waiting) = self.queues.get_mut(queue.0).filter(|_| leads) {
             // Where its pause had ended, and its round has not begun, the next one asks in its place.
-            waiting.freed |=
-                has_paused && matches!(phase, Phase::LetsIn | Phase::Wants | Phase::Turn(_));
+            let may_ask = matches!(phase, Phase::LetsIn | Phase::Wants | Phase::Turn(_));
+            waiting.freed |= has_paused && (may_ask || has_turn);
             waiting.in_round = false;
             waiting.queue.handle_over(place);
             self.handle_set_served(queue);

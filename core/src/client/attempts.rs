@@ -69,6 +69,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
     ) {
         let Some((queue, turn)) = self.take_turn(id, at) else { return };
         self.send_before(queue, at);
+        self.leave_before(&asked.target);
         let Some(mut turn) = turn else { return };
         let begun = self.place_of_round(id, asked, start.count > 1, at.now);
         turn.handle_begun(at.now);

@@ -9,7 +9,7 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::{AskId, Asks, AttemptId, Client, ReleaseId, RenewalId, RestoreId};
+use super::{AskId, Asks, AttemptId, Client, Leaving, ReleaseId, RenewalId, RestoreId};
 use crate::{
     command::{Command, Denial, Failure, NodeId, Reply},
     time::Timestamp,
@@ -64,7 +64,7 @@ pub(super) enum Purpose {
     Extend(RenewalId, NodeId),
     Restore(RestoreId, NodeId),
     /// Nobody waits for its answer.
-    Leave,
+    Leave(NodeId),
 }
 
 /// What is sent in one call.
@@ -223,7 +223,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
             Purpose::Release(id, node) => self.handle_release_answer(id, node, result, at),
             Purpose::Again(node, number) => self.handle_again_answer(node, number, result, at),
             Purpose::Restore(id, node) => self.handle_restore_answer(id, node, result, at),
-            Purpose::Leave => self.handle_left(),
+            Purpose::Leave(node) => self.handle_left(node),
             Purpose::Extend(..) => {}
         }
         None
@@ -243,8 +243,8 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
     /// How much is under way that is to be done before a client may go: rounds, releases, and what makes up for them.
     pub fn under_way(&self) -> usize {
         let again = self.again.iter().filter(|again| again.attended).count();
-        let open =
-            [self.attempts.len(), self.releasing.len(), self.restores.len(), self.leaving.len()];
+        let leaving = self.leaving.iter().map(Leaving::len).sum();
+        let open = [self.attempts.len(), self.releasing.len(), self.restores.len(), leaving];
         // What has been decided and not carried out may be the end of any of them.
         let decided = [again, self.events.len(), self.begins.len()];
         open.into_iter().chain(decided).fold(0, usize::saturating_add)

@@ -319,6 +319,10 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         }
         self.held = self.held.saturating_sub(usize::from(mem::take(&mut grant.counts)));
         grant.is_forgotten = true;
+        // Also where it lasts: nobody would release what is set for it from now on.
+        if let Some(traced) = self.footprints.get_mut(grant.footprint.0) {
+            traced.footprint.handle_over();
+        }
         let data = mem::take(&mut grant.data);
         let is_held = |(queue, place): &(QueueId, Place)| {
             // One that asks still says itself that it has gone.

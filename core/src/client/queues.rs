@@ -156,7 +156,6 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         let waits_for_turn = matches!(leader, Some(Phase::Turn(_)));
         let Some(waiting) = self.queues.get_mut(id.0) else { return Late::Nothing };
         let holder = waiting.holder();
-        let here = waiting.ahead(place).unwrap_or_default();
         let Some(waiter) = waiting.queue.get_mut(place) else { return Late::Nothing };
         // One that stands under another place by now is looked at under that.
         let Some((at, _)) = waiter.timer.take_if(|(_, under)| *under == place) else {
@@ -185,6 +184,8 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
             return left.map_or(Late::Nothing, |waiter| Late::InVain(waiter.request, told, holder));
         }
         let held = holder.and_then(|grant| self.grants.get(grant.0)).map(|grant| grant.owner);
+        let here = waiting.ahead(place).unwrap_or_default();
+        let Some(waiter) = waiting.queue.get_mut(place) else { return Late::Nothing };
         let said = says(&mut waiter.request, held, (here, rank));
         // Timers that are due within a moment come along, and this one may have been one of them.
         let wakeup = self.look_at(id, place);

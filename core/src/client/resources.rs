@@ -178,11 +178,11 @@ impl<G, W, R, E> Client<G, W, R, E> {
 
     /// Whom it keeps out, or is kept out by: those who have a resource in common with it, but that a reader lets others read;
     /// and a slot of a semaphore those who want its name by itself, and the other way round.
-    pub(super) fn in_the_way(&self, id: QueueId) -> Vec<QueueId> {
+    fn in_the_way(&self, id: QueueId, which: Which) -> Vec<QueueId> {
         let Some(target) = self.target(id).filter(|_| !self.by_name.is_plain()) else {
             return Vec::new();
         };
-        let which = if target.is_shared() { Which::Others } else { Which::All };
+        let which = if target.is_shared() { Which::Others } else { which };
         let resources = target.resources();
         let lines: Vec<Resource> = if target.is_any() {
             // Of another number of permits too.
@@ -200,7 +200,7 @@ impl<G, W, R, E> Client<G, W, R, E> {
 
     /// This queue, and whatever is wanted or held here that may keep it out.
     pub fn in_the_way_of(&self, id: QueueId) -> Vec<QueueId> {
-        iter::once(id).chain(self.in_the_way(id)).collect()
+        iter::once(id).chain(self.in_the_way(id, Which::All)).collect()
     }
 
     /// For what a queue is.
@@ -245,12 +245,13 @@ impl<G, W, R, E> Client<G, W, R, E> {
             let since = self.queues.get(other.0)?.contended.waits_since?;
             keeps_back(now.saturating_since(since), self.turn)
         };
-        self.in_the_way(id).into_iter().filter_map(left).max()
+        self.in_the_way(id, Which::Others).into_iter().filter_map(left).max()
     }
 
     /// What is kept as nobody's of something else, and would be in its way: the nodes tell nobody of one who comes from here.
     pub fn take_kept_beside(&mut self, id: QueueId) -> Vec<GrantId> {
-        let beside = self.in_the_way(id);
+        // Readers keep nothing.
+        let beside = self.in_the_way(id, Which::Others);
         beside.into_iter().filter_map(|other| self.take_kept(other)).collect()
     }
 }
@@ -285,7 +286,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
             return;
         }
         self.handle_freed(id);
-        self.in_the_way(id).into_iter().for_each(|other| self.handle_freed(other));
+        self.in_the_way(id, Which::All).into_iter().for_each(|other| self.handle_freed(other));
     }
 
     /// A permit is given back, of which the nodes are told before whoever asks from now on: one of those who pause asks at

@@ -12,7 +12,7 @@ use super::{
     Waiter, all_gone, asking::Phase, on_nodes::Found,
 };
 use crate::{
-    acquisition::{GiveUp, LostRound, Next},
+    acquisition::{GiveUp, LostRound, Next, TurnedAway},
     concurrency::Turn,
     fencing::FencingToken,
     handover::MOST_IN_A_ROW,
@@ -68,6 +68,12 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         if self.closed || is_given_up {
             let told = self.closed.then_some(GiveUp::Closed);
             self.give_up(id, None, told);
+            self.let_in(at);
+            return None;
+        }
+        if asking.is_late(at.now) {
+            // The process may have stood still since it has its turn.
+            self.turn_away(id, TurnedAway::Late, at.now);
             self.let_in(at);
             return None;
         }
@@ -279,8 +285,10 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
             };
             waiter.in_vain.is_some()
         });
-        // Whether it is too late depends on what was asked for, and says nothing to those who come.
-        if lost.loss != RoundLoss::TooLate {
+        // Whether it is too late depends on what was asked for, and says nothing to those who come; nor does what was before.
+        if lost.loss == RoundLoss::TooLate {
+            waiting.forget_met();
+        } else {
             waiting.contended.met = Some((met, lost.found_held()));
         }
         let told: Vec<_> = out.iter().filter_map(|waiter| waiter.in_vain).collect();

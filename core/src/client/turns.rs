@@ -19,11 +19,9 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
     /// A turn for a round. It is at the end of the lane: many who wait for one resource must not keep all others from theirs.
     pub(super) fn want_turn(&mut self, id: AskId, now: Timestamp) {
         let Some(asking) = self.asking.get_mut(id.0) else { return };
-        let Some(request) = &mut asking.request else { return };
+        let Some(request) = &asking.request else { return };
         let deadline = request.turn_deadline();
-        // One that has just come is not late; whoever has waited may be by now, however short that was to be.
-        let has_waited = asking.has_paused || asking.has_stood;
-        if has_waited && !request.acquisition().may_begin(now) {
+        if asking.is_late(now) {
             return self.turn_away(id, TurnedAway::Late, now);
         }
         if let Some(turn) = self.acquires.begin(now) {

@@ -4,7 +4,7 @@
 //! It decides that each is undone in the step in which it is known, or, where a round is heard out, when its answer comes. Where
 //! something may stand, the footprint says.
 
-use alloc::{collections::VecDeque, vec, vec::Vec};
+use alloc::{collections::BTreeMap, vec, vec::Vec};
 
 use super::{
     AskId, Asks, AttemptId, Client, Fails, FootprintId, Said, attempts::Attempt, calls::Purpose,
@@ -13,24 +13,25 @@ use super::{
 use crate::{
     command::{Command, NodeId},
     line::Ticket,
+    resource::Resource,
     round::Verdict,
     target::Target,
 };
 
-/// So many commands that give up a place are under way. Thousands of places may be given up at once, and must leave renewals
-/// their room.
+/// So many commands that give up a place are under way at one node. Thousands of places may be given up at once, and must leave
+/// renewals their room.
 const MOST_LEAVING: usize = 1024;
 
-/// Places in the lines on the nodes that are being given up.
+/// Places in the lines of one node that are being given up.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub(super) struct Leaving {
     open: usize,
     /// Those that wait for others to be done.
-    next: VecDeque<(NodeId, Command)>,
+    next: BTreeMap<Resource, Vec<Ticket>>,
 }
 
 impl Leaving {
-    /// How many there are.
+    /// How many resources there are in whose lines some are.
     pub(super) fn len(&self) -> usize {
         self.open.saturating_add(self.next.len())
     }
@@ -113,28 +114,53 @@ impl<G, W, R, E> Client<G, W, R, E> {
     /// Gives up a place in the lines on these nodes, for which nobody waits here any more. Nobody waits for it to be done:
     /// without it, whoever is next has to find out that the first one does not come.
     pub(super) fn leave_lines(&mut self, target: &Target, ticket: Ticket, nodes: Vec<NodeId>) {
-        let client = self.settings.client;
         for node in nodes {
+            let Some(leaving) = self.leaving.get_mut(node.index()) else { continue };
             for resource in target.lines() {
-                let leave = Command::Leave { resource: resource.clone(), client, ticket };
-                self.leaving.next.push_back((node, leave));
+                let tickets = leaving.next.entry(resource.clone()).or_default();
+                if !tickets.contains(&ticket) {
+                    tickets.push(ticket);
+                }
+            }
+            self.send_leaving(node);
+        }
+    }
+
+    /// One has been given up there, or has not: there is room for the next.
+    pub(super) fn handle_left(&mut self, node: NodeId) {
+        if let Some(leaving) = self.leaving.get_mut(node.index()) {
+            leaving.open = leaving.open.saturating_sub(1);
+        }
+        self.send_leaving(node);
+    }
+
+    /// What is to be given up goes out before a round for the same, which would be denied for the sake of its own client.
+    pub(super) fn leave_before(&mut self, target: &Target) {
+        for node in (0..self.leaving.len()).map(NodeId::new) {
+            for resource in target.lines() {
+                let leaving = self.leaving.get_mut(node.index());
+                let tickets = leaving.and_then(|leaving| leaving.next.remove(resource));
+                tickets.into_iter().for_each(|all| self.leave_line(node, resource, all));
             }
         }
-        self.send_leaving();
     }
 
-    /// One has been given up, or has not: there is room for the next.
-    pub(super) fn handle_left(&mut self) {
-        self.leaving.open = self.leaving.open.saturating_sub(1);
-        self.send_leaving();
-    }
-
-    fn send_leaving(&mut self) {
-        while self.leaving.open < MOST_LEAVING
-            && let Some((node, leave)) = self.leaving.next.pop_front()
+    fn send_leaving(&mut self, node: NodeId) {
+        while let Some(leaving) = self.leaving.get_mut(node.index())
+            && leaving.open < MOST_LEAVING
+            && let Some((resource, tickets)) = leaving.next.pop_first()
         {
-            self.leaving.open = self.leaving.open.saturating_add(1);
-            self.send(Purpose::Leave, node, leave);
+            self.leave_line(node, &resource, tickets);
+        }
+    }
+
+    fn leave_line(&mut self, node: NodeId, resource: &Resource, tickets: Vec<Ticket>) {
+        let Some(leaving) = self.leaving.get_mut(node.index()) else { return };
+        leaving.open = leaving.open.saturating_add(tickets.len());
+        let client = self.settings.client;
+        for ticket in tickets {
+            let leave = Command::Leave { resource: resource.clone(), client, ticket };
+            self.send(Purpose::Leave(node), node, leave);
         }
     }
 }

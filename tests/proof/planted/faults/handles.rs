@@ -253,7 +253,7 @@ pub(super) const FAULTS: &[Fault] = &[
         number: 105,
         name: "one that has stood in line begins a round, however late",
         edits: &[
-            edit("client/turns.rs", "asking.has_paused || asking.has_stood;", "asking.has_paused || asking.has_stood && !$is;"),
+            edit("client/asking.rs", "        self.has_paused || self.has_stood", "        self.has_paused || self.has_stood && !$is"),
         ],
         configuration: "handles_once",
         property: "nobody begins a round",
@@ -262,7 +262,7 @@ pub(super) const FAULTS: &[Fault] = &[
         number: 106,
         name: "a permit is kept as nobody's in the way of whoever wants any",
         edits: &[
-            edit("client/resources.rs", "        let beside = self.in_the_way(id);", "        let beside = if $is && self.target(id).is_some_and(Target::is_any) { Vec::new() } else { self.in_the_way(id) };"),
+            edit("client/resources.rs", "        let beside = self.in_the_way(id, Which::Others);", "        let beside = if $is && self.target(id).is_some_and(Target::is_any) { Vec::new() } else { self.in_the_way(id, Which::Others) };"),
         ],
         configuration: "handles_permits_kept",
         property: "what is kept as nobody's",

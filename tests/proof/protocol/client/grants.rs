@@ -204,7 +204,7 @@ fn restores(client: &mut Mine, id: GrantId, over: impl FnOnce(&mut Mine)) -> Vec
 #[test]
 fn k3_nothing_is_set_for_a_grant_that_is_over() {
     type Over = fn(&mut Mine, GrantId);
-    let all: [Over; 7] = [
+    let all: [Over; 8] = [
         |client, id| {
             gives_back(client, id, End::GivenBack(0), 5);
         },
@@ -226,12 +226,16 @@ fn k3_nothing_is_set_for_a_grant_that_is_over() {
         |client, id| {
             let _ = client.change(id, Leases::shut_down);
         },
+        |client, id| {
+            assert_eq!(client.forget(id), Some("grant"));
+        },
     ];
     for over in all {
         let Held { mut client, id, .. } = held(Duration::ZERO);
         assert_eq!(restores(&mut client.clone(), id, |_| ()), [0]);
         assert!(restores(&mut client, id, |client| over(client, id)).is_empty());
-        assert!(!client.footprint(id).unwrap().clone().handle_restore_sent(node(0)));
+        let footprint = client.footprint(id).cloned();
+        assert!(!footprint.is_some_and(|mut it| it.handle_restore_sent(node(0))));
         client.settles(5);
         runs(&mut client, 5);
         assert_eq!(client.under_way(), 0);

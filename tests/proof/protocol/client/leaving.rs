@@ -6,12 +6,13 @@
 use std::time::Duration;
 
 use quorlock_core::{
-    Event, GiveUp, LeaseAction, QueueId, Reply, Resource, ResourceSet, RoundLoss, Slots, Target,
+    Command, Event, GiveUp, LeaseAction, Place, QueueId, Reply, Resource, ResourceSet, RoundLoss,
+    Sending, Slots, Target, Transmit,
 };
 
 use super::{
     Ask, Held, asks, begin_now,
-    driven::{COUNTED, Mine, moment},
+    driven::{COUNTED, Mine, denied, moment, named},
     first_due, for_ms, held, next_asker, once, one,
     places::denial,
     runs, stands, told, waits,
@@ -104,34 +105,129 @@ fn what_lingers_is_given_back_for_whoever_wants_a_permit_that_it_is_in_the_way_o
     assert_eq!(client.take_kept(other), Some(beside), "no slot of so few");
 }
 
+/// So many who want 32 resources each, and stand in the lines of each on every node; with the places that they came with.
+fn stand_for_sets(client: &mut Mine, count: usize) -> Vec<(QueueId, Place)> {
+    let sets = (0..count).map(|set| {
+        let names = (0..32).map(|name| Resource::new(format!("{set} {name}")).unwrap());
+        let queue = client.open_queue(&Target::Set(ResourceSet::new(names).unwrap()));
+        let first = asks(client, queue, waits("set"), 1);
+        let denied = || Ok(Reply::Denied(denial(1, Duration::from_secs(9))));
+        first.begins(client, 1).hears(client, denied(), &moment(1));
+        // The second round stands in the lines.
+        let again = next_asker(client, queue, first.place, 1);
+        again.begins(client, 1).hears(client, denied(), &moment(1));
+        runs(client, 1);
+        (queue, first.place)
+    });
+    let sets = sets.collect();
+    client.settles(20);
+    client.takes();
+    sets
+}
+
 /// Each of them stands in many lines, on every node; and renewals need their room.
 #[test]
 fn places_that_are_given_up_at_once_are_so_a_part_at_a_time() {
     let mut client = Mine::new();
-    for set in 0..40 {
-        let names = (0..32).map(|name| Resource::new(format!("{set} {name}")).unwrap());
-        let queue = client.open_queue(&Target::Set(ResourceSet::new(names).unwrap()));
-        let first = asks(&mut client, queue, waits("set"), 1);
-        let denied = || Ok(Reply::Denied(denial(1, Duration::from_secs(9))));
-        first.begins(&mut client, 1).hears(&mut client, denied(), &moment(1));
-        // The second round stands in the lines.
-        let again = next_asker(&mut client, queue, first.place, 1);
-        again.begins(&mut client, 1).hears(&mut client, denied(), &moment(1));
-        runs(&mut client, 1);
-    }
-    client.settles(20);
-    client.takes();
+    stand_for_sets(&mut client, 40);
     client.close();
     runs(&mut client, 20);
     let leaves = |client: &mut Mine| {
         let sent = client.takes_named();
         assert!(sent.iter().all(|(name, ..)| *name == "leave"), "{sent:?}");
-        sent.len()
+        [0, 1, 2].map(|node| sent.iter().filter(|(_, at, _)| *at == node).count())
     };
-    let first = leaves(&mut client);
-    assert_eq!((first, client.under_way()), (1024, 40 * 32 * 3));
+    assert_eq!((leaves(&mut client), client.under_way()), ([1024; 3], 40 * 32 * 3));
     client.settles(21);
-    assert_eq!((leaves(&mut client), client.under_way()), (40 * 32 * 3 - first, 0));
+    assert_eq!((leaves(&mut client), client.under_way()), ([40 * 32 - 1024; 3], 0));
+}
+
+/// It would be denied for the sake of its own client.
+#[test]
+fn a_place_is_given_up_before_the_same_process_asks_for_the_same_again() {
+    let mut client = Mine::new();
+    let sets = stand_for_sets(&mut client, 40);
+    for (queue, place) in &sets {
+        assert!(client.leave(*queue, *place).is_some());
+    }
+    runs(&mut client, 20);
+    let mut sent = client.takes();
+    for (queue, _) in sets {
+        let again = asks(&mut client, queue, once("again"), 21);
+        let target = client.target(queue).unwrap().clone();
+        let round = again.begins(&mut client, 21);
+        sent.extend(client.takes());
+        let of_it = |transmit: &&Transmit| match &transmit.sending {
+            Sending::One(Command::Leave { resource, .. }) => target.resources().contains(resource),
+            Sending::One(Command::Acquire { target: asked, .. }) => *asked == target,
+            _ => false,
+        };
+        let names: Vec<_> = sent.iter().filter(of_it).map(|it| named(it).0).collect();
+        assert_eq!(names, [vec!["leave"; 32 * 3], vec!["acquire"; 3]].concat());
+        round.hears(&mut client, denied(), &moment(21));
+        runs(&mut client, 21);
+    }
+    client.settles(22);
+    assert_eq!(client.under_way(), 0);
+}
+
+/// It has its turn when the process stands still.
+#[test]
+fn w2_one_whose_time_is_up_before_its_round_begins_asks_no_node() {
+    for comes in [false, true] {
+        let Held { mut client, queue, id } = held(Duration::ZERO);
+        if comes {
+            client.handle_grant_over(id);
+        }
+        let ask = for_ms("short", 20);
+        let asker = if comes {
+            // One that has just come is not late.
+            asks(&mut client, queue, ask, 1)
+        } else {
+            let place = stands(&mut client, queue, ask);
+            client.handle_grant_over(id);
+            next_asker(&mut client, queue, place, 2)
+        };
+        client.takes();
+        client.begins_unsent(asker.id, &asker.asked, 1, 20_000);
+        let acquires = client.takes().len();
+        let events = runs(&mut client, 20_000);
+        let (told, sent) = if comes { (vec![], 3) } else { (vec![("short", GiveUp::Crowded)], 0) };
+        assert_eq!((super::told(&events), acquires), (told, sent));
+    }
+}
+
+/// Its pause had ended, as the key is gone, and it goes away before its round begins.
+#[test]
+fn k7_the_next_leader_asks_at_once_where_the_one_before_had_its_turn() {
+    let mut client = Mine::new();
+    let queue = client.open_queue(&one("r"));
+    let leader = asks(&mut client, queue, waits("leader"), 1);
+    let place = leader.place;
+    leader.loses(&mut client, RoundLoss::Contended, 2);
+    runs(&mut client, 2);
+    stands(&mut client, queue, waits("next"));
+    client.handle_released(queue);
+    let leader = next_asker(&mut client, queue, place, 2);
+    client.handle_gone_away(leader.id);
+    assert_eq!(begin_now(&mut client, 2), ["next"]);
+}
+
+/// What was found before is over: a quorum has just granted it.
+#[test]
+fn who_comes_behind_a_round_that_was_too_late_is_not_told_of_a_holder_of_before() {
+    let mut client = Mine::new();
+    let queue = client.open_queue(&one("r"));
+    let slow = asks(&mut client, queue, waits("slow"), 1);
+    let came_with = slow.place;
+    slow.loses(&mut client, RoundLoss::Contended, 2);
+    runs(&mut client, 2);
+    let ends = first_due(&client).unwrap();
+    client.handle_timeout(&moment(ends));
+    let again = next_asker(&mut client, queue, came_with, ends);
+    again.loses(&mut client, RoundLoss::TooLate, ends + 1);
+    runs(&mut client, ends + 1);
+    stands(&mut client, queue, once("comes"));
 }
 
 /// What a holder does behind its lease goes on until it is told; who waits in vain has lost nothing.
