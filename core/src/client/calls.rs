@@ -1,6 +1,7 @@
 //! Commands on their way to the nodes: in which order they go out, and what each answer belongs to.
 //!
 //! It decides the order: what is decided first is sent first, to each node (N1). So no acquire overtakes the release before it.
+//! Of places that are given up by the thousand a part waits, but for a round of the same (`undo`).
 //! It sends nothing twice, and never withdraws what has been handed out.
 //!
 //! A driver sends what [`Client::poll_transmit`] yields, in that order, and answers each call once: by what the node has said,
