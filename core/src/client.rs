@@ -35,6 +35,7 @@
 //! They are tested, each by name, in `tests/proof/protocol/client`; and the model runs this whole, in `handles` and `terms`.
 
 mod again;
+mod ask_list;
 mod asking;
 mod attempts;
 mod calls;
@@ -64,7 +65,8 @@ use core::{iter, time::Duration};
 
 use self::{
     again::Again,
-    asking::{AskList, Asking},
+    ask_list::AskList,
+    asking::Asking,
     attempts::{Attempt, AttemptId},
     calls::Outgoing,
     ending::Ended,

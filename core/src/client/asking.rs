@@ -9,7 +9,7 @@
 //!                             +----- [ Looks ] <----------------------------------------+ lost
 //! ```
 
-use alloc::{collections::BTreeMap, vec::Vec};
+use alloc::vec::Vec;
 use core::mem;
 
 use super::{Asks, AttemptId, Client, Event, Fails, NO_SLACK, QueueId, Timed, gone};
@@ -17,7 +17,6 @@ use crate::{
     acquisition::TurnedAway,
     concurrency::Turn,
     queue::{Place, Station},
-    rare::Rare,
     slab::Key,
     time::Timestamp,
 };
@@ -97,36 +96,6 @@ impl<W> Asking<W> {
         let waited = self.has_waited() || self.turn.as_ref().is_some_and(Turn::waited);
         let request = self.request.as_mut();
         waited && request.is_some_and(|request| !request.acquisition().may_begin(now))
-    }
-}
-
-/// Those who ask for one queue: nearly always one at most.
-#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
-pub(super) struct AskList {
-    one: Option<(Place, AskId)>,
-    more: Rare<BTreeMap<Place, AskId>>,
-}
-
-impl AskList {
-    fn add(&mut self, place: Place, id: AskId) {
-        if let Some((place, id)) = self.one.replace((place, id)) {
-            self.more.insert(place, id);
-        }
-    }
-
-    fn remove(&mut self, place: Place) {
-        let more = self.more.written();
-        if self.one.is_some_and(|(one, _)| one == place) {
-            self.one = more.and_then(BTreeMap::pop_first);
-        } else if let Some(more) = more {
-            more.remove(&place);
-        }
-    }
-
-    /// Who asks under this place.
-    pub(super) fn find(&self, place: Place) -> Option<AskId> {
-        let one = self.one.filter(|(one, _)| *one == place).map(|(_, id)| id);
-        one.or_else(|| self.more.get(&place).copied())
     }
 }
 
