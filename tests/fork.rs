@@ -282,6 +282,44 @@ fn a_child_of_a_process_with_waiters_in_line_leaves_them_in_their_places() {
     eventually("nothing is left", SOON, || cluster.locks_left().is_empty());
 }
 
+/// The last copy of a lease goes in the child, and whoever waits for it is the parent's: its waker is not run, nor is its lock
+/// waited for, which a thread may have that is not there.
+#[test]
+fn a_child_that_drops_a_lease_answers_nobody_who_waits_for_it_in_its_parent() {
+    use std::{
+        future::{Future, IntoFuture},
+        task::{Context, Wake, Waker},
+    };
+    struct Locks(Arc<Mutex<()>>, AtomicBool);
+    impl Wake for Locks {
+        fn wake(self: Arc<Self>) {
+            self.1.store(true, Ordering::Relaxed);
+            drop(self.0.lock());
+        }
+    }
+    for wait in [SECOND / 2, SOON] {
+        let cluster = Cluster::start(3);
+        let redlock = settings(&cluster).wait(SOON).blocking_connect().unwrap();
+        let lock = Arc::new(Mutex::new(()));
+        let locks = Arc::new(Locks(Arc::clone(&lock), AtomicBool::new(false)));
+        let held = Arc::new(Mutex::new(Some(redlock.acquire("r").blocking().unwrap())));
+        let mut waiting = Box::pin(redlock.acquire("r").wait(wait).into_future());
+        let waker = Waker::from(Arc::clone(&locks));
+        assert!(waiting.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        let (in_the_child, woken) = (Arc::clone(&held), Arc::clone(&locks));
+        let guard = lock.lock().unwrap();
+        let child = move || {
+            thread::sleep(SECOND);
+            drop(in_the_child.lock().unwrap().take().unwrap());
+            assert!(!woken.1.load(Ordering::Relaxed), "it is the parent's");
+        };
+        let ending = in_a_child(|| (), child);
+        drop(guard);
+        assert_eq!(ending, Ending::Well, "{wait:?}");
+        held.lock().unwrap().as_ref().unwrap().check().unwrap();
+    }
+}
+
 /// A request that was under way in the parent is awaited in the child, where nobody answers it.
 #[test]
 fn a_child_that_awaits_a_request_of_its_parents_is_told_at_once() {

@@ -239,8 +239,13 @@ impl Drop for Grant {
         let follows = forgotten.is_some_and(|(_, follows)| follows);
         // Nobody has said that it is over where a panic has, and whoever waits for it goes on.
         if let Some(engine) = self.engine.upgrade().filter(|_| follows) {
-            // It may be a panic that drops it, and a second one would end the process.
-            shielded(|| engine.carry_out());
+            // It may be a panic that drops it, and a second one would end the process. In a process that was forked whoever
+            // waits is the parent's.
+            shielded(|| {
+                if engine.is_served() {
+                    engine.carry_out();
+                }
+            });
         }
     }
 }

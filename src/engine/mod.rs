@@ -335,13 +335,18 @@ async fn after_panic(engine: &Weak<Engine>) {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        // Whoever looks after this engine without keeping it alive learns that it is gone.
-        self.fleet.attention.notify_one();
         // In a process that was forked nobody is left to hear it, and another thread may have had a lock on the way.
+        let is_here = self.process.is_here();
+        if is_here {
+            // Whoever looks after this engine without keeping it alive learns that it is gone.
+            self.fleet.attention.notify_one();
+        }
         if self.is_served() {
             self.fleet.tell();
         }
         self.abandon_kept();
-        self.end_driver();
+        if is_here {
+            self.end_driver();
+        }
     }
 }
