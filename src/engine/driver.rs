@@ -33,7 +33,7 @@ use crate::{
     shield::shielded,
 };
 
-/// So many rounds are begun, and so many calls taken out of the client, at once.
+/// So many rounds are begun at once, and so many calls taken out of the client while its lock is held.
 const AT_ONCE: usize = 64;
 
 /// So often the task goes on with what has come meanwhile, before it looks at everything else and lets others of its thread run.
@@ -330,8 +330,7 @@ impl Hands {
         let waiting = engine.client.lock().handle_timeout(&self.last);
         // Where it panics, the rest is sent in the next pass.
         shielded(|| {
-            let mut passes = 0..MOST_PASSES;
-            while passes.next().is_some() && self.make_calls(engine) {}
+            self.make_calls(engine);
             self.calls.poll_ended(cx, &mut self.ended);
         });
         engine.handle_due(waiting, &self.last);
@@ -348,35 +347,40 @@ impl Hands {
         self.make_calls(engine)
     }
 
-    /// Makes calls that are wanted, in their order. Says whether there were any.
+    /// Makes all calls that are wanted by now, in their order, and no more. Says whether there were any.
     fn make_calls(&mut self, engine: &Arc<Engine>) -> bool {
-        if self.wanted.is_empty() && !engine.client.lock().has_transmits() {
-            return false;
-        }
-        // Read before any is taken out: it is code of the user's, which may panic.
-        let (now, steady) = (engine.now(), engine.steady());
-        {
-            let mut client = engine.client.lock();
-            let wanted = iter::from_fn(|| client.poll_transmit()).take(AT_ONCE);
-            self.wanted.extend(wanted);
-        }
+        let mut left = engine.client.lock().transmits();
         let mut has_called = false;
-        while let Some(next) = self.wanted.front() {
-            let (vote_guard, blocked) = match &next.sending {
-                // A round has asked whether it can be reached.
-                Sending::One(Command::Acquire { .. }) => engine.ask_vote(next.node, steady),
-                Sending::One(Command::Confirm { .. }) => (Some(engine.vote_guard(next.node)), None),
-                Sending::One(_) => (None, None),
-                Sending::Several(_) => {
-                    let (vote_guard, blocked) = engine.ask_vote(next.node, steady);
-                    let slot = engine.slot(next.node);
-                    let is_away = slot.and_then(|slot| slot.node.reachable().err());
-                    (vote_guard, is_away.or(blocked))
+        while left > 0 || !self.wanted.is_empty() {
+            // Read before any is taken out: it is code of the user's, which may panic.
+            let (now, steady) = (engine.now(), engine.steady());
+            let before = self.wanted.len();
+            {
+                let mut client = engine.client.lock();
+                let wanted = iter::from_fn(|| client.poll_transmit()).take(left.min(AT_ONCE));
+                self.wanted.extend(wanted);
+            }
+            let taken = self.wanted.len().saturating_sub(before);
+            left = if taken == 0 { 0 } else { left.saturating_sub(taken) };
+            while let Some(next) = self.wanted.front() {
+                let (vote_guard, blocked) = match &next.sending {
+                    // A round has asked whether it can be reached.
+                    Sending::One(Command::Acquire { .. }) => engine.ask_vote(next.node, steady),
+                    Sending::One(Command::Confirm { .. }) => {
+                        (Some(engine.vote_guard(next.node)), None)
+                    }
+                    Sending::One(_) => (None, None),
+                    Sending::Several(_) => {
+                        let (vote_guard, blocked) = engine.ask_vote(next.node, steady);
+                        let slot = engine.slot(next.node);
+                        let is_away = slot.and_then(|slot| slot.node.reachable().err());
+                        (vote_guard, is_away.or(blocked))
+                    }
+                };
+                if let Some(transmit) = self.wanted.pop_front() {
+                    self.calls.add(engine, transmit, vote_guard, blocked, now);
+                    has_called = true;
                 }
-            };
-            if let Some(transmit) = self.wanted.pop_front() {
-                self.calls.add(engine, transmit, vote_guard, blocked, now);
-                has_called = true;
             }
         }
         has_called

@@ -217,3 +217,69 @@ fn an_extension_is_sent_before_anybody_is_told_of_another_loss() {
         kept.check().unwrap();
     });
 }
+
+/// The time of their rounds runs by then, and whoever is told first may take long.
+#[test]
+fn all_rounds_that_have_begun_are_sent_before_anybody_is_told() {
+    const MANY: usize = 64;
+    watched(|| {
+        let world = Fixture::new(SECOND);
+        let nodes = world.nodes.clone();
+        let sent = move || nodes.iter().map(|node| node.sent()).sum::<usize>();
+        let before = sent();
+        let at_first: Arc<OnceLock<usize>> = Arc::default();
+        let told = Arc::clone(&at_first);
+        let waker = Hostile::new(move || {
+            let _ = told.set(sent() - before);
+        });
+        let requests = (0..MANY).map(|n| {
+            let acquire = world.redlock.acquire(format!("r{n}")).into_future();
+            let mut waiting: Waiting<_> = Box::pin(acquire);
+            assert!(poll(&mut waiting, &waker).is_pending());
+            waiting
+        });
+        let requests: Vec<_> = requests.collect();
+        world.pass(10 * MS);
+        assert_eq!(at_first.get(), Some(&(MANY * world.nodes.len())));
+        requests.into_iter().for_each(|waiting| drop(ended(waiting).unwrap()));
+    });
+}
+
+/// However much else is to be sent by then: here places in the lines of each node are given up.
+#[test]
+fn an_extension_is_sent_before_a_loss_is_told_behind_whatever_was_decided_before() {
+    const SETS: usize = 60;
+    watched(|| {
+        let world = Fixture::with(60 * SECOND, |builder| builder.max_ttl(60 * SECOND));
+        world.keep_lines();
+        let other = world.other_process(|builder| builder);
+        let names = |set: usize| (0..32).map(move |name| format!("{set} {name}"));
+        let theirs = |set| world.request(other.acquire_all(names(set)));
+        let _theirs: Vec<Lease> = (0..SETS).map(theirs).collect();
+        let over = world.request(world.redlock.acquire("over").ttl(25 * SECOND).without_renewal());
+        let kept = world.acquire("kept");
+        let waits = |set| {
+            let acquire = world.redlock.acquire_all(names(set)).wait(60 * SECOND);
+            let mut waiting: Waiting<_> = Box::pin(acquire.into_future());
+            assert!(poll(&mut waiting, &Hostile::new(|| {})).is_pending());
+            waiting
+        };
+        let waiting: Vec<_> = (0..SETS).map(waits).collect();
+        world.pass(SECOND);
+        let nodes = world.nodes.clone();
+        let extensions = move || nodes.iter().map(|node| node.extensions()).sum::<usize>();
+        let before = extensions();
+        let sent: Arc<OnceLock<usize>> = Arc::default();
+        let sent_by_then = Arc::clone(&sent);
+        let waker = Hostile::new(move || {
+            let _ = sent_by_then.set(extensions() - before);
+        });
+        let mut told = wait(over.signal(), &waker);
+        drop(waiting);
+        world.machine.suspend(25 * SECOND);
+        world.pass(SECOND);
+        assert!(sent.get().is_some_and(|sent| *sent >= world.nodes.len()), "{sent:?}");
+        assert!(poll(&mut told, &waker).is_ready());
+        kept.check().unwrap();
+    });
+}

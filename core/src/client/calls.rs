@@ -258,6 +258,12 @@ impl<G, W, R, E> Client<G, W, R, E> {
         !self.outbox.is_empty() || !self.begins.is_empty()
     }
 
+    /// How many calls there are to be made at most, by what is decided now.
+    pub fn transmits(&self) -> usize {
+        // A round asks each node once, up to when it is answered.
+        self.outbox.len().saturating_mul(self.settings.quorum.nodes())
+    }
+
     /// Leaves it to the driver's task to begin the round of this one: by what is known of the nodes right before they are asked.
     pub fn begin_later(&mut self, id: AskId) {
         self.begins.push_back(id);
