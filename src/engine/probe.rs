@@ -62,7 +62,9 @@ enum Looked {
 impl Engine {
     /// Carries out one probe. Returns after which pause the next one is due.
     async fn probe_nodes(self: &Arc<Self>) -> Duration {
-        let mut probe = self.admission().begin_probe(self.steady());
+        // Read before the lock is taken: it is code of the user's.
+        let now = self.steady();
+        let mut probe = self.admission().begin_probe(now);
         loop {
             let views: Vec<ConnectionView> = self.nodes.iter().map(NodeSlot::view).collect();
             let (now, wall_us) = (self.steady(), self.runtime.wall_us());

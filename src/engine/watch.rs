@@ -175,7 +175,9 @@ fn kind(engine: &Engine, node: NodeId, status: &NodeStatus) -> Kind {
         NodeState::Connecting => Kind::Asked,
         NodeState::Ready => Kind::Votes,
         NodeState::Quarantined { .. } => {
-            let block = engine.admission().may_vote(node, engine.steady());
+            // Read before the lock is taken: it is code of the user's.
+            let now = engine.steady();
+            let block = engine.admission().may_vote(node, now);
             match block {
                 Err(VoteBlock::HeldBack(block)) => Kind::HeldBack(block),
                 _ => Kind::Quarantined,

@@ -170,8 +170,9 @@ impl NodeContext {
     ///
     /// The address of the node that is the same server already. This node must then not vote; try again later.
     pub fn claim(&self, address: &Arc<str>, identity: &str) -> Result<Claim, Arc<str>> {
-        let mut claims = self.fleet.claims();
+        // Read before the lock is taken: it is code of the user's.
         let now = self.runtime.steady();
+        let mut claims = self.fleet.claims();
         // Claims of connections that ended a node timeout ago are dropped here, where the next one asks.
         claims.held.retain(|claim| claim.until.is_none_or(|until| now < until));
         let same = |claim: &&Claimed| claim.identity == identity && claim.id != self.id;

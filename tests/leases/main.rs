@@ -25,6 +25,7 @@ mod hostile;
 mod line;
 mod linger;
 mod lock_delay;
+mod own_clock;
 mod own_way;
 mod panicking_wakers;
 mod panics;

@@ -264,7 +264,9 @@ impl Node for MemoryNode {
 
     #[cfg(feature = "inspect")]
     fn scan(&self, scan: Scan) -> NodeFuture<ScanPage> {
-        let page = self.running().map(|mut state| scan::page(&mut state.store, &scan, self.now()));
+        // Read before the lock is taken: it is code of the user's.
+        let now = self.now();
+        let page = self.running().map(|mut state| scan::page(&mut state.store, &scan, now));
         Box::pin(std::future::ready(page))
     }
 

@@ -226,7 +226,9 @@ impl Session {
 
     /// How the node's clock stands to ours.
     pub(super) fn clock_offset(&self) -> Option<ClockOffset> {
-        let node_us = self.clock().at(self.now())?;
+        // Read before the lock is taken: it is code of the user's.
+        let now = self.now();
+        let node_us = self.clock().at(now)?;
         Some(ClockOffset::between(node_us, self.runtime.wall_us()))
     }
 
