@@ -341,19 +341,24 @@ fn one_that_is_answered_is_so_before_the_next_one_asks() {
     assert_eq!((events.next(), client.has_events()), (None, false));
 }
 
-/// It was told that the key is gone, and has gone itself.
+/// It was told that the key is gone, and has gone itself, before it has its turn or before its round begins.
 #[test]
 fn k7_the_next_leader_asks_at_once_where_the_pause_of_the_one_before_had_ended() {
-    let mut client = Mine::new();
-    let queue = client.open_queue(&one("r"));
-    let leader = asks(&mut client, queue, waits("leader"), 1);
-    let place = leader.place;
-    leader.loses(&mut client, RoundLoss::Contended, 2);
-    runs(&mut client, 2);
-    stands(&mut client, queue, waits("next"));
-    client.handle_released(queue);
-    assert!(client.leave(queue, place).is_some());
-    assert_eq!(begin_now(&mut client, 2), ["next"]);
+    for has_turn in [false, true] {
+        let mut client = Mine::new();
+        let queue = client.open_queue(&one("r"));
+        let leader = asks(&mut client, queue, waits("leader"), 1);
+        let place = leader.place;
+        leader.loses(&mut client, RoundLoss::Contended, 2);
+        runs(&mut client, 2);
+        stands(&mut client, queue, waits("next"));
+        client.handle_released(queue);
+        if has_turn {
+            next_asker(&mut client, queue, place, 2);
+        }
+        assert!(client.leave(queue, place).is_some());
+        assert_eq!(begin_now(&mut client, 2), ["next"], "{has_turn}");
+    }
 }
 
 /// Nobody can say what time it is.

@@ -197,22 +197,6 @@ fn w2_one_whose_time_is_up_before_its_round_begins_asks_no_node() {
     }
 }
 
-/// Its pause had ended, as the key is gone, and it goes away before its round begins.
-#[test]
-fn k7_the_next_leader_asks_at_once_where_the_one_before_had_its_turn() {
-    let mut client = Mine::new();
-    let queue = client.open_queue(&one("r"));
-    let leader = asks(&mut client, queue, waits("leader"), 1);
-    let place = leader.place;
-    leader.loses(&mut client, RoundLoss::Contended, 2);
-    runs(&mut client, 2);
-    stands(&mut client, queue, waits("next"));
-    client.handle_released(queue);
-    let leader = next_asker(&mut client, queue, place, 2);
-    client.handle_gone_away(leader.id);
-    assert_eq!(begin_now(&mut client, 2), ["next"]);
-}
-
 /// What was found before is over: a quorum has just granted it.
 #[test]
 fn who_comes_behind_a_round_that_was_too_late_is_not_told_of_a_holder_of_before() {
