@@ -354,14 +354,14 @@ impl Hands {
         while left > 0 || !self.wanted.is_empty() {
             // Read before any is taken out: it is code of the user's, which may panic.
             let (now, steady) = (engine.now(), engine.steady());
-            let before = self.wanted.len();
+            let (before, most) = (self.wanted.len(), left.min(AT_ONCE));
             {
                 let mut client = engine.client.lock();
-                let wanted = iter::from_fn(|| client.poll_transmit()).take(left.min(AT_ONCE));
+                let wanted = iter::from_fn(|| client.poll_transmit()).take(most);
                 self.wanted.extend(wanted);
             }
             let taken = self.wanted.len().saturating_sub(before);
-            left = if taken == 0 { 0 } else { left.saturating_sub(taken) };
+            left = if taken < most { 0 } else { left.saturating_sub(taken) };
             while let Some(next) = self.wanted.front() {
                 let (vote_guard, blocked) = match &next.sending {
                     // A round has asked whether it can be reached.
