@@ -30,7 +30,8 @@ use quorlock::{
     LeaderError, Leadership, Lease, LossReason, Permit, ProclaimError, ReadLease, Redlock,
     ReleaseError, RunError,
     node::NodeState,
-    runtime::{Runtime, TokioRuntime},
+    protocol::Timestamp,
+    runtime::{Runtime, Task, TokioRuntime},
 };
 use quorlock_harness::{Cluster, eventually};
 
@@ -282,6 +283,32 @@ fn a_child_of_a_process_with_waiters_in_line_leaves_them_in_their_places() {
     eventually("nothing is left", SOON, || cluster.locks_left().is_empty());
 }
 
+/// It does not say that it serves nobody in a child.
+#[derive(Debug)]
+struct Unknowing(TokioRuntime);
+
+impl Runtime for Unknowing {
+    fn now(&self) -> Timestamp {
+        self.0.now()
+    }
+
+    fn wall_us(&self) -> u64 {
+        self.0.wall_us()
+    }
+
+    fn sleep_until(&self, at: Timestamp) -> Task {
+        self.0.sleep_until(at)
+    }
+
+    fn spawn(&self, task: Task) {
+        self.0.spawn(task);
+    }
+
+    fn random(&self) -> [u8; 16] {
+        self.0.random()
+    }
+}
+
 /// The last copy of a lease goes in the child, and whoever waits for it is the parent's: its waker is not run, nor is its lock
 /// waited for, which a thread may have that is not there.
 #[test]
@@ -297,9 +324,13 @@ fn a_child_that_drops_a_lease_answers_nobody_who_waits_for_it_in_its_parent() {
             drop(self.0.lock());
         }
     }
-    for wait in [SECOND / 2, SOON] {
+    let known = || Arc::new(TokioRuntime::shared().unwrap()) as Arc<dyn Runtime>;
+    let unknown = || Arc::new(Unknowing(TokioRuntime::shared().unwrap())) as Arc<dyn Runtime>;
+    let waits = [SECOND / 2, SOON].into_iter();
+    for (wait, runtime) in waits.flat_map(|wait| [(wait, known()), (wait, unknown())]) {
         let cluster = Cluster::start(3);
-        let redlock = settings(&cluster).wait(SOON).blocking_connect().unwrap();
+        let settings = settings(&cluster).runtime(runtime);
+        let redlock = settings.wait(SOON).blocking_connect().unwrap();
         let lock = Arc::new(Mutex::new(()));
         let locks = Arc::new(Locks(Arc::clone(&lock), AtomicBool::new(false)));
         let held = Arc::new(Mutex::new(Some(redlock.acquire("r").blocking().unwrap())));

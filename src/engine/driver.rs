@@ -253,7 +253,7 @@ impl Hands {
             passes += 1;
             // However much comes meanwhile, all that there is to look at is looked at in the last pass.
             let is_last = passes == MOST_PASSES;
-            has_called |= self.send(engine);
+            has_called |= self.send(engine, cx);
             self.calls.poll_ended(cx, &mut self.ended);
             if !self.ended.is_empty() {
                 // Read before anything is taken out: it is code of the user's, which may panic.
@@ -330,8 +330,7 @@ impl Hands {
         let waiting = engine.client.lock().handle_timeout(&self.last);
         // Where it panics, the rest is sent in the next pass.
         shielded(|| {
-            self.make_calls(engine);
-            self.calls.poll_ended(cx, &mut self.ended);
+            self.make_calls(engine, cx);
         });
         engine.handle_due(waiting, &self.last);
         let longer = |call| engine.client.lock().waits_longer(call);
@@ -339,16 +338,17 @@ impl Hands {
     }
 
     /// Begins rounds that are to begin, and makes calls that are wanted. Says whether there were calls.
-    fn send(&mut self, engine: &Arc<Engine>) -> bool {
+    fn send(&mut self, engine: &Arc<Engine>, cx: &mut Context<'_>) -> bool {
         for _ in 0..AT_ONCE {
             let Some(ask) = ({ engine.client.lock().poll_begin() }) else { break };
             shielded(|| engine.begin_round(ask));
         }
-        self.make_calls(engine)
+        self.make_calls(engine, cx)
     }
 
-    /// Makes all calls that are wanted by now, in their order, and no more. Says whether there were any.
-    fn make_calls(&mut self, engine: &Arc<Engine>) -> bool {
+    /// Makes and sends the calls that are wanted by now, in their order. What comes meanwhile is sent too while no more calls are
+    /// made than these could be. Says whether there were any.
+    fn make_calls(&mut self, engine: &Arc<Engine>, cx: &mut Context<'_>) -> bool {
         let mut left = engine.client.lock().transmits();
         let mut has_called = false;
         while left > 0 || !self.wanted.is_empty() {
@@ -382,6 +382,8 @@ impl Hands {
                     has_called = true;
                 }
             }
+            // Before the clock is asked again: their time runs, and what has been sent when it panics is not overtaken.
+            self.calls.poll_ended(cx, &mut self.ended);
         }
         has_called
     }

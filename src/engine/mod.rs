@@ -246,9 +246,10 @@ impl Engine {
     }
 
     /// Whether what is begun now will go on. Where it will not, whoever has a lock or a turn may keep it for ever, such
-    /// as a thread that there is in the parent process alone: nothing must be waited for.
+    /// as a thread that there is in the parent process alone: nothing must be waited for. A runtime need not know that its
+    /// process was forked.
     pub(crate) fn is_served(&self) -> bool {
-        self.runtime.serves()
+        self.process.is_here() && self.runtime.serves()
     }
 
     /// The process in which its answers are given.

@@ -412,3 +412,28 @@ fn a_clock_that_panics_where_several_things_are_due_keeps_nobody_waiting_behind_
         }
     });
 }
+
+/// The clock is asked again for each part of a long list of calls. What was taken out before has been sent by then, and nobody
+/// overtakes it.
+#[test]
+fn what_is_taken_out_before_a_panic_of_the_clock_is_sent_first() {
+    const MANY: usize = 30;
+    let mut reached = 0;
+    for nth in 1.. {
+        let world = Fixture::new(10 * SECOND);
+        let leases: Vec<_> = (0..MANY).map(|n| world.acquire(&format!("r{n}"))).collect();
+        let mut asked = world.redlock.try_acquire("r0").into_future();
+        drop(leases);
+        assert!(poll(&mut asked).is_pending());
+        let panicked = world.machine.pass_with_a_panic(nth, 10 * MS);
+        world.pass(5 * SECOND);
+        if let Poll::Ready(Err(error)) = poll(&mut asked) {
+            assert!(!error.is_contended(), "the {nth}th question panics: {error}");
+        }
+        if !panicked {
+            break;
+        }
+        reached = nth;
+    }
+    assert!(reached > 10, "{reached}");
+}

@@ -22,6 +22,7 @@ mod line_rights;
 mod links;
 mod markers;
 mod nodes;
+mod own_clock;
 mod places;
 mod refusals;
 #[cfg(all(target_os = "linux", feature = "tracing"))]

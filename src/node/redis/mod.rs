@@ -239,10 +239,12 @@ impl Node for RedisNode {
             }
             _ => view.line.clone(),
         };
-        status.clock = view.session.as_ref().and_then(|session| session.clock_offset());
-        status.epoch = view.session.as_ref().and_then(|session| session.epoch());
-        status.identity =
-            view.session.as_ref().map(|session| Arc::from(session.process().run_id.as_str()));
+        let session = view.session.clone();
+        // A clock is code of the user's.
+        drop(view);
+        status.clock = session.as_ref().and_then(|session| session.clock_offset());
+        status.epoch = session.as_ref().and_then(|session| session.epoch());
+        status.identity = session.map(|session| Arc::from(session.process().run_id.as_str()));
         status
     }
 }
