@@ -6,8 +6,13 @@
 use super::*;
 use crate::{ClientId, Join, LeaderText, Record, ResourceSet, Slots, Stand, Ticket};
 
-const OWNER: Owner = Owner::from_random([1; 16]);
-const OTHER: Owner = Owner::from_random([2; 16]);
+fn one() -> Owner {
+    Owner::from_random([1; 16])
+}
+
+fn another() -> Owner {
+    Owner::from_random([2; 16])
+}
 const TTL: Duration = Duration::from_secs(60);
 const NAMES: [&str; 3] = ["r", "s", "t"];
 
@@ -48,11 +53,11 @@ impl Node {
 
 fn restore(names: &[&str]) -> Command {
     let (target, until, ttl) = (set_of(names), Timestamp::ORIGIN, TTL / 2);
-    Command::Restore { target, owner: OWNER, ttl, until, fenced: true, note: None }
+    Command::Restore { target, owner: one(), ttl, until, fenced: true, note: None }
 }
 
 fn release(keep: Option<Duration>) -> Command {
-    Command::Release { target: set_of(&NAMES), owner: OWNER, keep }
+    Command::Release { target: set_of(&NAMES), owner: one(), keep }
 }
 
 #[test]
@@ -61,14 +66,14 @@ fn a_set_is_confirmed_up_to_its_own_counter_and_not_below_what_was_granted_since
     let confirm = |node: &mut Node, token| {
         let (target, token, mark) =
             (set_of(&NAMES), FencingToken::new(token), EpochMark::new(1, 0));
-        match node.execute(Command::Confirm { target, owner: OWNER, token, mark }) {
+        match node.execute(Command::Confirm { target, owner: one(), token, mark }) {
             Reply::Granted(granted) => granted.token.map(FencingToken::get),
             Reply::Denied(_) => None,
         }
     };
     let acquire = Command::Acquire {
         target: set_of(&NAMES),
-        owner: OWNER,
+        owner: one(),
         ttl: TTL,
         hint: Some(200),
         count: 1,
@@ -83,9 +88,9 @@ fn a_set_is_confirmed_up_to_its_own_counter_and_not_below_what_was_granted_since
     assert_eq!(confirm(&mut node, 200), Some(200));
     assert_eq!(confirm(&mut node, 300), Some(300));
     assert_eq!(confirm(&mut node, 299), None, "it has risen");
-    node.put("s", OTHER);
+    node.put("s", another());
     assert_eq!(confirm(&mut node, 400), None);
-    node.put("s", OWNER);
+    node.put("s", one());
     assert_eq!(confirm(&mut node, 300), Some(300), "no counter has moved");
 }
 
@@ -95,7 +100,7 @@ fn what_a_round_asks_under_another_state_of_the_node_is_no_vote() {
     let mut ask = |command| node.0.execute(command, Timestamp::ORIGIN, 0, &|_| true).0;
     let acquire = |mark| Command::Acquire {
         target: set_of(&NAMES),
-        owner: OWNER,
+        owner: one(),
         ttl: TTL,
         hint: Some(200),
         count: 1,
@@ -106,7 +111,7 @@ fn what_a_round_asks_under_another_state_of_the_node_is_no_vote() {
     };
     let confirm = |mark| {
         let (target, token) = (set_of(&NAMES), FencingToken::new(300));
-        Command::Confirm { target, owner: OWNER, token, mark }
+        Command::Confirm { target, owner: one(), token, mark }
     };
     // Of another epoch, and sealed since.
     let others = [EpochMark::new(2, 0), EpochMark::new(0, 0), EpochMark::new(1, 1)];
@@ -123,9 +128,9 @@ fn what_a_round_asks_under_another_state_of_the_node_is_no_vote() {
 #[test]
 fn a_restore_sets_what_is_missing_and_leaves_what_stands() {
     let mut node = Node::new();
-    node.put("s", OWNER);
+    node.put("s", one());
     assert_eq!(node.execute(restore(&NAMES)), Reply::Granted(Granted::DONE));
-    assert!(NAMES.iter().all(|name| node.of(name).unwrap() == OWNER.to_hex()));
+    assert!(NAMES.iter().all(|name| node.of(name).unwrap() == one().to_hex()));
     assert_eq!(NAMES.map(|name| node.left(name).unwrap()), [TTL / 2, TTL, TTL / 2]);
     assert_eq!(node.execute(restore(&NAMES)), Reply::Denied(Denial::default()), "none is missing");
 }
@@ -134,10 +139,10 @@ fn a_restore_sets_what_is_missing_and_leaves_what_stands() {
 fn a_restore_sets_nothing_where_somebody_else_has_any_of_it() {
     for held in NAMES {
         let mut node = Node::new();
-        node.put(held, OTHER);
+        node.put(held, another());
         assert_eq!(node.execute(restore(&NAMES)), Reply::Denied(Denial::default()));
         for name in NAMES {
-            let stands = (name == held).then(|| OTHER.to_hex().to_vec());
+            let stands = (name == held).then(|| another().to_hex().to_vec());
             assert_eq!(node.of(name), stands, "{held}");
         }
         assert_eq!(node.left(held), Some(TTL), "its end is what it was");
@@ -146,7 +151,7 @@ fn a_restore_sets_nothing_where_somebody_else_has_any_of_it() {
 
 #[test]
 fn a_release_of_several_gives_back_what_is_its_owners_whatever_the_others_are() {
-    let (own, other, gone) = (Some(OWNER), Some(OTHER), None);
+    let (own, other, gone) = (Some(one()), Some(another()), None);
     let (done, denied) = (Reply::Granted(Granted::DONE), Reply::Denied(Denial::default()));
     for (stands, expected) in [
         ([own, own, own], done),
@@ -192,7 +197,7 @@ fn note(number: u64) -> Note {
 /// A restore that was on its way says what its leader has said before.
 #[test]
 fn a_restore_leaves_what_its_own_leader_has_said_since_and_not_what_another_did() {
-    for owner in [OWNER, OTHER] {
+    for owner in [one(), another()] {
         let mut node = Node::new();
         let target = || Target::from(resource("r"));
         node.put("r", owner);
@@ -201,7 +206,7 @@ fn a_restore_leaves_what_its_own_leader_has_said_since_and_not_what_another_did(
         node.0.keys(Timestamp::ORIGIN).clear();
         let restore = Command::Restore {
             target: target(),
-            owner: OWNER,
+            owner: one(),
             ttl: TTL,
             until: Timestamp::ORIGIN,
             fenced: true,
@@ -211,7 +216,7 @@ fn a_restore_leaves_what_its_own_leader_has_said_since_and_not_what_another_did(
         let seen = node.0.holder(&resource("r"), true, Timestamp::ORIGIN).unwrap();
         let Sighting::Held(seen) = seen else { panic!("it is restored") };
         let number = seen.note.and_then(|note| Some(note.record()?.number));
-        assert_eq!(number, Some(if owner == OWNER { 5 } else { 4 }));
+        assert_eq!(number, Some(if owner == one() { 5 } else { 4 }));
     }
 }
 
@@ -249,7 +254,7 @@ fn behind(reply: Reply) -> Option<ClientId> {
 #[test]
 fn whoever_asks_once_for_a_slot_that_is_free_is_told_who_comes_before() {
     let mut node = Node::new();
-    node.put("s/0", OTHER);
+    node.put("s/0", another());
     assert_eq!(behind(pick(&mut node, 1, 3, true)), None, "it is taken");
     node.0.keys(Timestamp::ORIGIN).clear();
     assert_eq!(behind(pick(&mut node, 1, 5, false)), Some(client(3)));
@@ -261,8 +266,8 @@ fn whoever_asks_once_for_a_slot_that_is_free_is_told_who_comes_before() {
 fn a_place_is_left_out_for_the_slots_that_were_all_taken_when_it_asked() {
     for was_free in [true, false] {
         let mut node = Node::new();
-        node.put("s/0", OTHER);
-        node.put("s/1", OTHER);
+        node.put("s/0", another());
+        node.put("s/1", another());
         assert_eq!(behind(pick(&mut node, 2, 3, true)), None);
         if was_free {
             node.0.keys(Timestamp::ORIGIN).remove(b"s/1".as_slice());
@@ -271,7 +276,7 @@ fn a_place_is_left_out_for_the_slots_that_were_all_taken_when_it_asked() {
         assert_eq!(behind(pick(&mut node, 2, 4, true)), first);
         let (resource, ticket) = (Slots::new(b"", "s", 2).unwrap().line().clone(), Ticket::new(3));
         node.execute(Command::Leave { resource, client: client(3), ticket });
-        node.put("s/1", OTHER);
+        node.put("s/1", another());
         // Where three are asked for, one of them is free.
         match pick(&mut node, 3, 5, false) {
             Reply::Granted(granted) => assert!(!was_free && granted.slot == Some(2)),
@@ -284,7 +289,7 @@ fn a_place_is_left_out_for_the_slots_that_were_all_taken_when_it_asked() {
 #[test]
 fn whoever_reads_holds_up_to_the_end_of_its_own_entry() {
     let mut node = Node::new();
-    for (owner, ttl) in [(OWNER, TTL), (OTHER, 2 * TTL)] {
+    for (owner, ttl) in [(one(), TTL), (another(), 2 * TTL)] {
         let target = Target::Shared(resource("r"));
         let until = Timestamp::ORIGIN;
         let restores = Command::Restore { target, owner, ttl, until, fenced: true, note: None };
@@ -293,6 +298,6 @@ fn whoever_reads_holds_up_to_the_end_of_its_own_entry() {
     let at = |time: Duration| Timestamp::ORIGIN.saturating_add(time);
     let holds = |owner, time| node.0.holds(&resource("r"), owner, at(time));
     let moment = Duration::from_nanos(1);
-    assert!(holds(OWNER, TTL - moment) && !holds(OWNER, TTL) && holds(OTHER, TTL));
-    assert!(holds(OTHER, 2 * TTL - moment) && !holds(OTHER, 2 * TTL));
+    assert!(holds(one(), TTL - moment) && !holds(one(), TTL) && holds(another(), TTL));
+    assert!(holds(another(), 2 * TTL - moment) && !holds(another(), 2 * TTL));
 }

@@ -276,7 +276,7 @@ fn only_a_store_that_compares_tokens_loses_nothing_wherever_its_holder_is_stoppe
         let tallies = tallies(&history, &store, sets(stand));
         for (guard, tally) in &tallies {
             println!("{stand:?}, {}: {tally}", guard.words());
-            assert_eq!(tally.overlaps, 0, "the lock itself is not to clock_fault: {guard:?}");
+            assert_eq!(tally.overlaps, 0, "the lock itself is not to blame: {guard:?}");
         }
         move |guard: Guard| tallies[&guard]
     });

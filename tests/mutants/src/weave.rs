@@ -62,13 +62,16 @@ pub(crate) fn weave(work: &Work, part: &Part, mutants: &[Mutant]) -> Result<Wove
         }
         say(&format!("{} do not compile so", left_out.len()));
         if left_out.len() == count {
-            return Err("the copy does not compile, and no mutant is to clock_fault".into());
+            return Err("the copy does not compile, and no mutant is to blame".into());
         }
     }
 }
 
-/// The innermost mutant around a line of a woven file.
+/// The innermost mutant around a line of a woven file, or the first of the function that begins there.
 fn mutant_at(text: &str, line: usize) -> Option<u32> {
+    if text.lines().nth(line.checked_sub(1)?)?.contains("match crate::mutant::at(") {
+        return text.lines().nth(line)?.strip_prefix("/*@")?.split("*/").next()?.parse().ok();
+    }
     let mut open = Vec::new();
     for text in text.lines().take(line) {
         if let Some((_, rest)) = text.split_once("/*@end ") {

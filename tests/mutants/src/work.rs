@@ -146,13 +146,16 @@ impl Work {
             .map(|line| line["message"].clone())
             .filter(|message| message["level"] == "error");
         let places = errors.map(|message| {
-            let mut spans = message["spans"].as_array().cloned().unwrap_or_default();
-            spans.sort_by_key(|span| span["is_primary"] != true);
+            let spans = |of: &Value| of["spans"].as_array().cloned().unwrap_or_default();
+            let mut all = spans(&message);
+            all.sort_by_key(|span| span["is_primary"] != true);
+            // What a constant calls is not where the constant is, which the error is of.
+            all.extend(message["children"].as_array().into_iter().flatten().flat_map(spans));
             let place = |span: &Value| {
                 let line = usize::try_from(span["line_start"].as_u64()?).ok()?;
                 Some((span["file_name"].as_str()?.to_owned(), line))
             };
-            spans.iter().filter_map(place).collect::<Vec<_>>()
+            all.iter().filter_map(place).collect::<Vec<_>>()
         });
         let places: Vec<_> = places.filter(|places| !places.is_empty()).collect();
         if places.is_empty() && !output.status.success() {
