@@ -20,7 +20,12 @@ pub(crate) struct Part {
 /// A crate of its own.
 pub(crate) const CORE: Part = Part {
     folders: &["core/src"],
-    checks: &[&["build", "--lib"]],
+    // A constant of the tests may call what is woven.
+    checks: &[
+        &["build", "--lib"],
+        &["test", "--no-run", "--lib"],
+        &["test", "--no-run", "--test", "protocol"],
+    ],
     programs: &[&["--lib"], &["--test", "protocol"]],
     is_whole: false,
 };
