@@ -30,10 +30,9 @@ use quorlock::{
     LeaderError, Leadership, Lease, LossReason, Permit, ProclaimError, ReadLease, Redlock,
     ReleaseError, RunError,
     node::NodeState,
-    protocol::Timestamp,
-    runtime::{Runtime, Task, TokioRuntime},
+    runtime::{Runtime, TokioRuntime},
 };
-use quorlock_harness::{Cluster, eventually};
+use quorlock_harness::{Alter, Altered, Cluster, eventually};
 
 const SECOND: Duration = Duration::from_secs(1);
 const SOON: Duration = Duration::from_secs(60);
@@ -287,25 +286,13 @@ fn a_child_of_a_process_with_waiters_in_line_leaves_them_in_their_places() {
 #[derive(Debug)]
 struct Unknowing(TokioRuntime);
 
-impl Runtime for Unknowing {
-    fn now(&self) -> Timestamp {
-        self.0.now()
+impl Alter for Unknowing {
+    fn inner(&self) -> &dyn Runtime {
+        &self.0
     }
 
-    fn wall_us(&self) -> u64 {
-        self.0.wall_us()
-    }
-
-    fn sleep_until(&self, at: Timestamp) -> Task {
-        self.0.sleep_until(at)
-    }
-
-    fn spawn(&self, task: Task) {
-        self.0.spawn(task);
-    }
-
-    fn random(&self) -> [u8; 16] {
-        self.0.random()
+    fn serves(&self) -> bool {
+        true
     }
 }
 
@@ -324,8 +311,9 @@ fn a_child_that_drops_a_lease_answers_nobody_who_waits_for_it_in_its_parent() {
             drop(self.0.lock());
         }
     }
-    let known = || Arc::new(TokioRuntime::shared().unwrap()) as Arc<dyn Runtime>;
-    let unknown = || Arc::new(Unknowing(TokioRuntime::shared().unwrap())) as Arc<dyn Runtime>;
+    let shared = || TokioRuntime::shared().unwrap();
+    let known = || Arc::new(shared()) as Arc<dyn Runtime>;
+    let unknown = || Arc::new(Altered(Unknowing(shared()))) as Arc<dyn Runtime>;
     let waits = [SECOND / 2, SOON].into_iter();
     for (wait, runtime) in waits.flat_map(|wait| [(wait, known()), (wait, unknown())]) {
         let cluster = Cluster::start(3);

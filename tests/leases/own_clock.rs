@@ -4,92 +4,37 @@
 //! asks. Where that has a lock, it hangs.
 
 use std::{
-    cell::Cell,
-    fmt,
     future::IntoFuture,
-    sync::{Arc, Mutex, OnceLock},
+    sync::{
+        Arc, Mutex, OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
-use quorlock::{
-    LeaseSignal, Redlock,
-    protocol::Timestamp,
-    runtime::{Runtime, Task},
-};
+use quorlock::{LeaseSignal, Redlock};
+use quorlock_harness::Asking;
 
 use crate::{
     fixture::{Fixture, MS, Machine, SECOND, watched},
     line::{got, waiter},
 };
 
-/// The simulation's runtime, with what it looks at.
-#[derive(Clone)]
-struct Curious {
-    machine: Machine,
-    redlock: Arc<OnceLock<Redlock>>,
-    signal: Arc<Mutex<Option<LeaseSignal>>>,
-    looks: Arc<Mutex<usize>>,
+/// What the runtime looks at.
+#[derive(Default)]
+struct Looks {
+    redlock: OnceLock<Redlock>,
+    signal: Mutex<Option<LeaseSignal>>,
+    count: AtomicUsize,
 }
 
-thread_local! {
-    /// It asks for the time itself.
-    static LOOKS: Cell<bool> = const { Cell::new(false) };
-}
-
-impl Curious {
+impl Looks {
     fn look(&self) {
         let Some(redlock) = self.redlock.get() else { return };
-        if LOOKS.replace(true) {
-            return;
-        }
         assert_eq!(redlock.nodes().len(), 3);
         let signal = self.signal.lock().unwrap().clone();
         drop(signal.map(|signal| signal.check()));
-        *self.looks.lock().unwrap() += 1;
-        LOOKS.set(false);
-    }
-}
-
-impl Runtime for Curious {
-    fn now(&self) -> Timestamp {
-        self.look();
-        self.machine.now()
-    }
-
-    fn steady(&self) -> Timestamp {
-        self.look();
-        self.machine.steady()
-    }
-
-    fn wall_us(&self) -> u64 {
-        self.look();
-        self.machine.wall_us()
-    }
-
-    fn sleep_until(&self, at: Timestamp) -> Task {
-        self.look();
-        self.machine.sleep_until(at)
-    }
-
-    fn spawn(&self, task: Task) {
-        self.look();
-        self.machine.spawn(task);
-    }
-
-    fn serves(&self) -> bool {
-        self.look();
-        true
-    }
-
-    fn random(&self) -> [u8; 16] {
-        self.look();
-        self.machine.random()
-    }
-}
-
-impl fmt::Debug for Curious {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Curious").finish_non_exhaustive()
+        self.count.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -97,13 +42,9 @@ impl fmt::Debug for Curious {
 fn a_clock_may_look_at_its_redlock_whenever_it_is_asked() {
     watched(|| {
         let machine = Machine::new();
-        let curious = Curious {
-            machine: machine.clone(),
-            redlock: Arc::default(),
-            signal: Arc::default(),
-            looks: Arc::default(),
-        };
-        let runtime = Arc::new(curious.clone());
+        let curious = Arc::new(Looks::default());
+        let looks = Arc::clone(&curious);
+        let runtime = Arc::new(Asking::new(machine.clone(), move || looks.look()));
         let linger = Duration::from_secs(2);
         let world = Fixture::on(machine, 10 * SECOND, |it| it.runtime(runtime).linger(linger));
         world.keep_lines();
@@ -132,6 +73,6 @@ fn a_clock_may_look_at_its_redlock_whenever_it_is_asked() {
         let (redlock, waits) = (world.redlock.clone(), world.redlock.clone());
         let _ = world.machine.sim.block_on(waits.try_acquire("other").into_future());
         world.machine.sim.block_on(async move { redlock.shutdown().await }).unwrap();
-        assert!(*curious.looks.lock().unwrap() > 1_000);
+        assert!(curious.count.load(Ordering::Relaxed) > 1_000);
     });
 }

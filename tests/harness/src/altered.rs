@@ -35,6 +35,11 @@ pub trait Alter: Send + Sync + fmt::Debug + 'static {
         self.inner().sleep_until(at)
     }
 
+    /// As [`Runtime::serves`].
+    fn serves(&self) -> bool {
+        self.inner().serves()
+    }
+
     /// As [`Runtime::random`].
     fn random(&self) -> [u8; 16] {
         self.inner().random()
@@ -76,7 +81,7 @@ impl<A: Alter> Runtime for Altered<A> {
     }
 
     fn serves(&self) -> bool {
-        self.0.inner().serves()
+        self.0.serves()
     }
 
     fn runs_here(&self) -> bool {

@@ -12,6 +12,8 @@
 #[cfg(unix)]
 mod altered;
 #[cfg(unix)]
+mod asking;
+#[cfg(unix)]
 mod cluster;
 #[cfg(unix)]
 mod companion;
@@ -44,6 +46,8 @@ mod wall_clock;
 
 #[cfg(unix)]
 pub use altered::{Alter, Altered};
+#[cfg(unix)]
+pub use asking::Asking;
 #[cfg(unix)]
 pub use cluster::{Cluster, eventually};
 #[cfg(unix)]
