@@ -47,7 +47,7 @@ use std::{
 use self::{
     judge::{Chosen, Found, Judges},
     list::Mutant,
-    part::{CORE, PARTS, Part},
+    part::{PARTS, Part},
     work::{Program, Work},
 };
 
@@ -111,7 +111,7 @@ impl Asked {
                 !is_path || folders.any(|of| file.starts_with(of) || of.starts_with(file.as_str()))
             }
         };
-        let is_core = part.folders == CORE.folders;
+        let is_core = part::CORES.contains(&part.folders[0]);
         if self.files.is_empty() { is_core } else { self.files.iter().any(may_be_here) }
     }
 
@@ -122,7 +122,7 @@ impl Asked {
             if part::folders().contains(file.as_str()) { folder == file } else { is_here }
         };
         if self.files.is_empty() {
-            folder == CORE.folders[0]
+            part::CORES.contains(&folder)
         } else {
             self.files.iter().any(is_meant)
         }

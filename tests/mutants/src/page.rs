@@ -12,7 +12,12 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{Result, part, part::CORE, say, work::Work};
+use super::{
+    Result,
+    part::{self, CORE, CORES},
+    say,
+    work::Work,
+};
 
 #[derive(Debug, Default)]
 struct Counts {
@@ -47,6 +52,11 @@ impl Counts {
         let row = self.row(name);
         format!("{} {} | {drawn} | {} |\n", row.trim_end(), self.unviable, at.join(", "))
     }
+}
+
+/// The folder of a file of the core, as the evidence names it.
+fn core_of(file: &str) -> &'static str {
+    part::folder(&format!("{}/{file}", CORE.folders[0]))
 }
 
 /// A path as the tables and the reasons have it.
@@ -84,11 +94,11 @@ pub(crate) fn write(root: &Path, work: &Work) -> Result<bool> {
     let evidence = fs::read_to_string(root.join("tests/evidence/mutants.jsonl"))?;
     let evidence: Vec<Value> =
         evidence.lines().filter_map(|it| serde_json::from_str(it).ok()).collect();
-    if !folders.contains_key(CORE.folders[0]) {
+    if !CORES.iter().any(|of| folders.contains_key(of)) {
         // It has not been judged here: what is committed is what was found last.
         for line in &evidence {
             let file = line["configuration"].as_str().unwrap_or_default();
-            let folder = folders.entry(CORE.folders[0]).or_default();
+            let folder = folders.entry(core_of(file)).or_default();
             for counts in [files.entry(file).or_default(), folder] {
                 let [date, commit] =
                     ["date", "commit"].map(|of| line[of].as_str().unwrap_or_default());
@@ -109,7 +119,7 @@ pub(crate) fn write(root: &Path, work: &Work) -> Result<bool> {
     let mut lines = String::new();
     let core = found.iter().filter_map(|one| one["file"].as_str());
     let core: BTreeSet<&str> =
-        core.filter(|file| part::folder(file) == CORE.folders[0]).map(short).collect();
+        core.filter(|file| CORES.contains(&part::folder(file))).map(short).collect();
     for (file, counts) in files.iter().filter(|(file, _)| core.contains(*file)) {
         let caught = counts.killed + counts.endless;
         let (date, commit) = counts.at.last().cloned().unwrap_or_default();
@@ -119,8 +129,8 @@ pub(crate) fn write(root: &Path, work: &Work) -> Result<bool> {
         });
         writeln!(lines, "{line}")?;
     }
-    // A sample is no evidence of the core.
-    if !core.is_empty() && folders[CORE.folders[0]].drawn.is_empty() {
+    // A sample is no evidence of the core, and neither is a half of it.
+    if CORES.iter().all(|of| folders.get(of).is_some_and(|counts| counts.drawn.is_empty())) {
         fs::write(root.join("tests/evidence/mutants.jsonl"), lines)?;
     }
 

@@ -30,6 +30,41 @@ pub(crate) const CORE: Part = Part {
     is_whole: false,
 };
 
+/// What a handle decides. It is a folder of the core, which the driver has around it in its tests.
+pub(crate) const CLIENT: Part = Part {
+    folders: &["core/src/client", "core/src/client.rs"],
+    checks: &[
+        &["test", "--no-run", "-p", "quorlock", "--all-features", "--lib"],
+        &["test", "--no-run", "-p", "quorlock-core", "--lib"],
+        &["test", "--no-run", "-p", "quorlock-proof", "--test", "protocol"],
+    ],
+    programs: &[
+        &["-p", "quorlock-core", "--lib"],
+        &[
+            "-p",
+            "quorlock",
+            "--all-features",
+            "--test",
+            "leases",
+            "--test",
+            "reentrant",
+            "--test",
+            "waiting",
+            "--test",
+            "testing",
+            "--test",
+            "api",
+            "--test",
+            "subscriber",
+        ],
+        &["-p", "quorlock-proof", "--test", "protocol", "--test", "cancellation"],
+    ],
+    is_whole: true,
+};
+
+/// The folders that are the core, whose figures are evidence.
+pub(crate) const CORES: [&str; 2] = [CORE.folders[0], CLIENT.folders[0]];
+
 /// What stands around the core: what asks nodes, the nodes, and what holders are given.
 pub(crate) const CRATE: Part = Part {
     folders: &[
@@ -103,28 +138,37 @@ pub(crate) const SCRIPTS: Part = Part {
 };
 
 /// What is in the names of the tests that are likely to find a mutant of a file, beside its own name.
-const LIKELY: [(&str, &[&str]); 25] = [
+const LIKELY: [(&str, &[&str]); 34] = [
     ("redis/scripts/", &["kept::", "known::", "fast_path"]),
     ("scripts/join", &["joining", "late_commands", "quarantines", "marked"]),
     ("scripts/acquire", &["standing::", "lines::", "together"]),
     ("node/memory/", &["alike_test", "outages"]),
     ("redis/codec/", &["kept::", "votes_test"]),
-    ("round/undo", &["semaphore", "late"]),
-    ("engine/line", &["line::", "standing::", "turns::", "anew"]),
+    ("client/undo", &["semaphore", "late"]),
+    ("client/on_nodes", &["line::", "standing::", "turns::"]),
+    ("client/queues", &["line::", "together", "woken::"]),
+    ("client/resources", &["line::", "together", "woken::", "gone::", "ranges::"]),
+    ("client/releasing", &["told::", "woken::"]),
+    ("client/turns", &["crowd"]),
+    ("client/passing", &["handover"]),
+    ("client/ending", &["linger", "downgrade"]),
+    ("client/grants", &["times::", "told::", "handover"]),
+    ("client/renewals", &["times::", "restored", "crowd"]),
+    ("client/attempts", &["told::", "standing::", "together"]),
+    ("client/asking", &["line::", "told::", "turns::"]),
+    ("client/rounds", &["semaphore", "turns::", "line::"]),
+    ("engine/line", &["line::", "standing::", "turns::"]),
     ("engine/resources", &["line::", "together", "woken::", "gone::"]),
     ("engine/release", &["told::", "woken::"]),
-    ("engine/turn", &["crowd"]),
+    ("engine/driver", &["own_clock::", "adverse::", "turns::"]),
     ("engine/shield", &["cannot_be_a_semaphore"]),
     ("grant/handing", &["handover"]),
     ("grant/lingering", &["linger"]),
     ("grant/downgrading", &["downgrade"]),
     ("grant/term", &["times::", "told::"]),
-    ("engine/cleanup", &["pending", "late"]),
-    ("engine/renewals", &["times::", "crowd"]),
     ("engine/probe", &["looks", "seals", "restored", "gone::"]),
-    ("engine/restore", &["restored"]),
-    ("engine/acquire", &["acquire::", "told::", "standing::", "together"]),
-    ("engine/round", &["semaphore", "turns::"]),
+    ("engine/extend", &["times::", "crowd"]),
+    ("acquire/rounds", &["semaphore", "turns::"]),
     ("redis/address/", &["urls::"]),
     ("redis/votes", &["one_by_one"]),
     ("node_store/slots", &["any_slot", "slot"]),
@@ -139,7 +183,8 @@ pub(crate) fn is_likely(test: &str, file: &str) -> bool {
     test.contains(stem) || likely.any(|name| test.contains(name))
 }
 
-pub(crate) const PARTS: [&Part; 4] = [&SCRIPTS, &CRATE, &COMMAND, &CORE];
+/// Where a folder lies in another, the inner one is first.
+pub(crate) const PARTS: [&Part; 5] = [&SCRIPTS, &CRATE, &COMMAND, &CLIENT, &CORE];
 
 /// The folder of a file, as the page counts.
 pub(crate) fn folder(file: &str) -> &'static str {
