@@ -7,9 +7,9 @@ use std::{
 };
 
 use quorlock_core::{
-    Answer, AskId, CallId, ClientSettings, Command, Denial, Drift, EpochMark, Event, Failure,
-    FencingToken, GrantId, Granted, LostRound, Moment, NodeId, Owner, Place, QueueId, Quorum,
-    RenewalPolicy, Reply, RoundAsked, RoundLoss, RoundStart, Sending, Stand, Target, Told,
+    Answer, AskId, CallId, ClientId, ClientSettings, Command, Denial, Drift, EpochMark, Event,
+    Failure, FencingToken, GrantId, Granted, LostRound, Moment, NodeId, Owner, Place, QueueId,
+    Quorum, RenewalPolicy, Reply, RoundAsked, RoundLoss, RoundStart, Sending, Stand, Target, Told,
     Transmit,
 };
 
@@ -75,9 +75,14 @@ pub(super) fn named(transmit: &Transmit) -> (&'static str, usize, Option<Owner>)
 
 impl Mine {
     pub(super) fn new() -> Self {
+        Self::of(ME)
+    }
+
+    /// Another process.
+    pub(super) fn of(client: ClientId) -> Self {
         let client = Client::new(ClientSettings {
             quorum: Quorum::of(3),
-            client: ME,
+            client,
             node_timeout: 500 * MS,
             drift: Drift::default(),
             adapts: true,

@@ -1,5 +1,5 @@
 //! What one handle decides: its grants (`grants`), those who ask and wait (`asks`, `turns`), its place on the nodes (`places`),
-//! and what it has the nodes do (`rounds`, `releases`). K1 to K7, each by name, and what those are told who wait in vain.
+//! what it has the nodes do (`rounds`, `releases`), and what it says of itself (`told`). K1 to K7, each by name, and what those are told who wait in vain.
 //!
 //! Goal: grants, queues, footprints, turns and timers change together, in one step. Method: a client is driven by hand, as its
 //! driver does (`driven`); the model's `handles` look at every order of such steps.
@@ -8,9 +8,11 @@ mod asks;
 mod driven;
 mod grants;
 mod leaving;
+mod others;
 mod places;
 mod releases;
 mod rounds;
+mod told;
 mod turns;
 
 use std::{sync::Arc, time::Duration};
@@ -34,6 +36,7 @@ struct Ask {
     name: &'static str,
     acquisition: Acquisition,
     says_at: Option<Timestamp>,
+    ttl: Duration,
     linger: Duration,
     renewal: RenewalPolicy,
     met: Option<Arc<Met<Failure>>>,
@@ -60,7 +63,8 @@ impl Asks<Failure> for Ask {
 
     fn next(&self, _: Timestamp) -> NextLease {
         let lock_delay = Duration::ZERO;
-        let wanted = Wanted { ttl: TTL, lock_delay, min_validity: Duration::ZERO, alone: false };
+        let wanted =
+            Wanted { ttl: self.ttl, lock_delay, min_validity: Duration::ZERO, alone: false };
         let renewal = self.renewal;
         NextLease { wanted, renewal, keeps_until: None, linger: self.linger }
     }
@@ -95,6 +99,7 @@ fn ask(name: &'static str, wait: WaitPolicy) -> Ask {
         name,
         acquisition,
         says_at: None,
+        ttl: TTL,
         linger: Duration::ZERO,
         renewal: RenewalPolicy::default(),
         met: None,

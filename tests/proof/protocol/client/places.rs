@@ -27,8 +27,8 @@ pub(super) fn denial(ahead: u64, ends: Duration) -> Denial {
 }
 
 /// One resource, for which somebody asks.
-struct World {
-    client: Mine,
+pub(super) struct World {
+    pub(super) client: Mine,
     queue: QueueId,
     place: Place,
     ms: u64,
@@ -36,8 +36,11 @@ struct World {
 
 impl World {
     fn new() -> (Self, Asker) {
-        let mut client = Mine::new();
-        let queue = client.open_queue(&one("r"));
+        Self::of(Mine::new(), &one("r"))
+    }
+
+    pub(super) fn of(mut client: Mine, target: &Target) -> (Self, Asker) {
+        let queue = client.open_queue(target);
         let asker = asks(&mut client, queue, waits("r"), 0);
         (Self { client, queue, place: asker.place, ms: 0 }, asker)
     }
@@ -67,7 +70,7 @@ impl World {
     }
 
     /// It stands there, and has asked from its place: when the next round begins.
-    fn stands(&mut self, asker: Asker) -> Timestamp {
+    pub(super) fn stands(&mut self, asker: Asker) -> Timestamp {
         let round = self.begins(&asker);
         assert_eq!(self.loses_in_line(round), at(self.ms), "it says so at once");
         let again = self.next();
@@ -352,12 +355,8 @@ fn a_place_that_is_given_up_is_taken_again_by_those_who_want_something_else_of_i
 
 #[test]
 fn a_reader_hears_that_its_place_is_gone_once_until_it_has_taken_it_again() {
-    let mut client = Mine::new();
     let reading = Target::Shared(name());
-    let queue = client.open_queue(&reading);
-    let asker = asks(&mut client, queue, waits("reads"), 0);
-    let place = asker.place;
-    let mut world = World { client, queue, place, ms: 0 };
+    let (mut world, asker) = World::of(Mine::new(), &reading);
     world.stands(asker);
     let before = world.next_round();
     world.client.handle_place_gone(&reading, at(0));

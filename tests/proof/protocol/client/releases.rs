@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use quorlock_core::{End, Event, Lane};
+use quorlock_core::{End, Event, Lane, Owner};
 
 use super::{
     Decided, Held, asks,
@@ -73,8 +73,51 @@ fn a_release_that_is_not_confirmed_is_sent_again_until_it_is() {
     client.handle_timeout(&moment(1_000));
     client.answer(("release", of), &[(2, GRANTED)], &moment(1_000));
     assert!(!client.has_unconfirmed() && client.under_way() == 0);
+    assert_eq!(client.unconfirmed(node(2)), 0);
     client.takes();
     ends(&mut client, 1_000, 0);
+}
+
+/// A release that its third node has not confirmed.
+fn unconfirmed() -> (Mine, Owner) {
+    let Held { mut client, id, .. } = held(Duration::ZERO);
+    let of = client.keys(id).unwrap().1;
+    gives_back(&mut client, id, End::GivenBack(0), 10);
+    client.answer(("release", of), &[(0, GRANTED), (1, GRANTED), (2, LATE)], &moment(10));
+    runs(&mut client, 10);
+    client.takes();
+    (client, of)
+}
+
+#[test]
+fn where_a_node_has_changed_what_it_has_not_confirmed_is_sent_at_once() {
+    let (mut client, of) = unconfirmed();
+    client.handle_change(&moment(11));
+    assert_eq!(client.takes_named(), on("release", &[2], of), "before its pause is over");
+    client.handle_change(&moment(12));
+    assert_eq!(client.takes_named(), [], "it is under way");
+    client.answer(("release", of), &[(2, GRANTED)], &moment(12));
+    ends(&mut client, 13, 0);
+}
+
+#[test]
+fn a_release_that_is_never_confirmed_is_given_up_a_minute_behind_its_key() {
+    let (mut client, of) = unconfirmed();
+    let is_given_up = |it: &Decided| matches!(it, Event::ReleaseGivenUp(at, target, owner) if (*at, &**target, *owner) == (node(2), &one("r"), of));
+    let mut given_up = None;
+    for ms in (11..100_000).step_by(50) {
+        client.handle_timeout(&moment(ms));
+        let again = client.takes_nodes("release", of);
+        again
+            .iter()
+            .for_each(|on| drop(client.answer(("release", of), &[(*on, LATE)], &moment(ms))));
+        if runs(&mut client, ms).iter().any(is_given_up) {
+            assert_eq!(given_up.replace(ms), None, "once");
+        }
+    }
+    let given_up = given_up.unwrap();
+    assert!((70_010..70_600).contains(&given_up), "at {given_up}");
+    ends(&mut client, 100_000, 0);
 }
 
 #[test]

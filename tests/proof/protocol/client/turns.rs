@@ -5,7 +5,7 @@ use quorlock_core::{AskId, Came, End, Event, Failure, GiveUp, GrantId, Lane, Lat
 use super::{
     super::at,
     asker, asks, begin_now,
-    driven::{Mine, moment, of},
+    driven::{Answered, COUNTED, LATE, Mine, denied, moment, of},
     for_ms, gives_back, next_asker, one, runs, stands, told, waits,
 };
 
@@ -149,6 +149,8 @@ fn a_release_that_waits_for_its_turn_is_told_when_its_time_is_up_and_waits_behin
     let events = runs(&mut client, 501);
     let [Event::ReleaseLate(late)] = events[..] else { panic!("{events:?}") };
     assert_eq!(client.release_data(late), Some(&mut "short"));
+    let target = client.keys(grants[0]).unwrap().0.clone();
+    assert_eq!(client.release_target(late), Some(&target));
     gives(&mut client, 2, 502);
     assert_eq!(client.crowd(Lane::Releases), 3);
     for (turn, next) in [(66, 1), (65, 0), (64, 2)] {
@@ -208,4 +210,53 @@ fn a_turn_that_comes_back_with_nothing_sent_is_given_to_whoever_waits_for_it() {
     }
     assert!(client.takes().is_empty(), "what has not been handed out is taken back");
     assert_eq!(begin_now(&mut client, 2), ["first"]);
+}
+
+/// How many rounds count as under way.
+fn turns_out(client: &Mine) -> usize {
+    let all = format!("{:?}", &**client);
+    let (_, first) = all.split_once("under_way: ").unwrap();
+    first.split_once(',').unwrap().0.parse().unwrap()
+}
+
+/// It is nobody's, so that it is neither won nor lost: its answers alone say when it is no load any more.
+#[test]
+fn a_round_whose_caller_has_gone_counts_until_its_nodes_have_answered_or_are_too_slow() {
+    const FAILED: Answered = Err(Failure::NOT_SENT);
+    for (says, out) in [
+        ([COUNTED, COUNTED, LATE], [1, 0, 0]),
+        ([COUNTED, LATE, COUNTED], [1, 0, 0]),
+        ([LATE, COUNTED, COUNTED], [0, 0, 0]),
+        ([FAILED, LATE, COUNTED], [1, 0, 0]),
+        ([FAILED, FAILED, LATE], [1, 1, 0]),
+    ] {
+        let mut client = Mine::new();
+        let queue = client.open_queue(&one("r"));
+        let asker = asks(&mut client, queue, waits("r"), 1);
+        let round = asker.begins(&mut client, 1);
+        assert!(client.leave(queue, asker.place).is_some());
+        assert_eq!(turns_out(&client), 1);
+        for (node, (says, out)) in says.iter().cloned().zip(out).enumerate() {
+            assert!(round.is_told(&mut client, &[(node, says.clone())], 2).is_none());
+            assert_eq!(turns_out(&client), out, "{says:?} of {node}");
+        }
+    }
+}
+
+#[test]
+fn rounds_that_nodes_are_too_slow_for_lessen_how_many_may_ask_and_others_do_not() {
+    let most = |says: Answered| {
+        let mut client = Mine::new();
+        let queue = client.open_queue(&one("r"));
+        let asker = asks(&mut client, queue, waits("r"), 1);
+        asker.begins(&mut client, 1).hears(&mut client, says, &moment(2));
+        assert!(client.leave(queue, asker.place).is_some());
+        let one_more = |number: &u32| {
+            let queue = client.open_queue(&one(&format!("crowd {number}")));
+            matches!(client.join(queue, None, waits("crowd"), at(2)), Came::Begins(..))
+        };
+        (0..).take_while(one_more).count()
+    };
+    assert_eq!([denied(), Err(Failure::NOT_SENT)].map(most), [64, 64]);
+    assert_eq!(most(LATE), 32);
 }
