@@ -138,6 +138,16 @@ impl Mine {
         self.tell(answers, at)
     }
 
+    /// Tells what a node says of each lease of the one message that is open there.
+    pub(super) fn answer_extends(&mut self, node: usize, says: &[Answered], at: &Moment<'_>) {
+        self.sends();
+        let is_it = |open: &&Transmit| {
+            open.node.index() == node && matches!(open.sending, Sending::Several(_))
+        };
+        let call = self.open.iter().find(is_it).unwrap().call;
+        self.tell(vec![(call, Answer::Several(says.to_vec()))], at);
+    }
+
     fn tell(&mut self, answers: Vec<(CallId, Answer<Failure>)>, at: &Moment<'_>) -> Vec<LostRound> {
         for (call, _) in &answers {
             let index = self.open.iter().position(|open| open.call == *call).unwrap();

@@ -1,5 +1,6 @@
-//! What one handle decides: its grants (`grants`), those who ask and wait (`asks`, `turns`), its place on the nodes (`places`),
-//! what it has the nodes do (`rounds`, `releases`), and what it says of itself (`told`). K1 to K7, each by name, and what those are told who wait in vain.
+//! What one handle decides: its grants (`grants`), those who ask and wait (`asks`, `turns`), its place on the nodes (`places`,
+//! `others`), what it has the nodes do (`rounds`, `releases`, `renewals`), and what it says of itself (`told`). K1 to K7, each by
+//! name, and what those are told who wait in vain.
 //!
 //! Goal: grants, queues, footprints, turns and timers change together, in one step. Method: a client is driven by hand, as its
 //! driver does (`driven`); the model's `handles` look at every order of such steps.
@@ -11,6 +12,7 @@ mod leaving;
 mod others;
 mod places;
 mod releases;
+mod renewals;
 mod rounds;
 mod told;
 mod turns;
