@@ -7,6 +7,7 @@
 
 mod asks;
 mod driven;
+mod given_back;
 mod grants;
 mod leaving;
 mod others;

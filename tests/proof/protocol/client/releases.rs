@@ -141,3 +141,20 @@ fn a_release_that_is_not_confirmed_stops_where_the_acquire_turns_out_denied() {
     assert_eq!((client.takes_named(), client.under_way()), (vec![], 0));
     ends(&mut client, 44, 0);
 }
+
+#[test]
+fn a_release_is_not_sent_again_where_the_acquire_was_denied_meanwhile() {
+    let mut client = Mine::new();
+    let queue = client.open_queue(&one("r"));
+    let round = asks(&mut client, queue, waits("r"), 1).begins(&mut client, 1);
+    round.is_told(&mut client, &[(0, COUNTED), (1, COUNTED)], 2);
+    let (id, _) = won(runs(&mut client, 2));
+    client.takes();
+    gives_back(&mut client, id, End::GivenBack(0), 3);
+    assert_eq!(client.takes_named(), on("release", &[0, 1, 2], round.owner));
+    round.is_told(&mut client, &[(2, denied())], 4);
+    let replies = [(0, GRANTED), (1, GRANTED), (2, LATE)];
+    client.answer(("release", round.owner), &replies, &moment(5));
+    assert!(!client.has_unconfirmed());
+    ends(&mut client, 6, 0);
+}

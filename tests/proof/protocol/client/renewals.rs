@@ -3,16 +3,16 @@
 use std::time::Duration;
 
 use quorlock_core::{
-    Command, EpochMark, Event, ExtendOutcome, Failure, GrantId, Owner, Resource, ResourceSet,
+    Command, End, EpochMark, Event, ExtendOutcome, Failure, GrantId, Owner, Resource, ResourceSet,
     RoundStart, Said, Sending, Target,
 };
 
 use super::{
     super::at,
     MS, asks,
-    driven::{Answered, COUNTED, GRANTED, LATE, Mine, denied, moment, won},
+    driven::{Answered, COUNTED, GRANTED, LATE, Mine, denied, moment, node, won},
     first_due, one,
-    rounds::{gone, on},
+    rounds::{ends, gone, on},
     runs, waits,
 };
 
@@ -90,7 +90,7 @@ fn no_message_has_more_keys_than_a_batch() {
 }
 
 /// A lease whose key a node has lost, and the restore that was sent there. Its owner ends with this byte.
-fn restores(byte: u8, ms: u64) -> (Mine, Owner) {
+fn restores(byte: u8, ms: u64) -> (Mine, GrantId, Owner) {
     let mut client = Mine::new();
     let queue = client.open_queue(&one("r"));
     let asker = asks(&mut client, queue, waits("r"), 0);
@@ -99,19 +99,19 @@ fn restores(byte: u8, ms: u64) -> (Mine, Owner) {
     let (hint, blocked) = (Some(0), Vec::new());
     let start = RoundStart { owner, count: 1, hint, marks, note: None, random: 0, blocked };
     client.begin_round(asker.id, &asker.asked, start, &moment(0), &mut |_, _| {});
-    let all = [0, 1, 2].map(|node| (node, COUNTED));
+    let all = [0, 1, 2].map(|index| (index, COUNTED));
     client.answer(("acquire", owner), &all, &moment(0));
     let (id, _) = won(runs(&mut client, 0));
     client.extend(id, &moment(ms));
     client.answer(("extend", owner), &[(0, gone()), (1, GRANTED), (2, GRANTED)], &moment(ms));
     runs(&mut client, ms);
     client.takes();
-    (client, owner)
+    (client, id, owner)
 }
 
 /// For how long it pauses behind a first restore that was answered this.
 fn pauses(says: Answered, byte: u8, ms: u64) -> Duration {
-    let (mut client, owner) = restores(byte, ms);
+    let (mut client, _, owner) = restores(byte, ms);
     client.answer(("restore", owner), &[(0, says)], &moment(ms));
     client.next_look(at(ms)).unwrap().saturating_since(at(ms))
 }
@@ -129,7 +129,7 @@ fn a_restore_that_was_in_somebodys_way_is_sent_once_more_behind_a_short_pause() 
     assert!(pauses(GRANTED, 0, none) > longest, "it is there again");
     assert!(pauses(Err(Failure::NOT_SENT), 0, none) > longest, "nobody was in its way");
 
-    let (mut client, owner) = restores(0, none);
+    let (mut client, _, owner) = restores(0, none);
     client.answer(("restore", owner), &[(0, denied())], &moment(none));
     client.takes();
     client.handle_timeout(&moment(none + 2));
@@ -139,4 +139,16 @@ fn a_restore_that_was_in_somebodys_way_is_sent_once_more_behind_a_short_pause() 
     let next = client.next_look(at(none + 3)).unwrap().saturating_since(at(none + 3));
     assert!(next > longest, "it is not sent a third time: {next:?}");
     assert_eq!(client.under_way(), 0);
+}
+
+/// It may land behind the release, which has deleted what stood there before.
+#[test]
+fn behind_a_restore_that_may_be_late_a_node_is_asked_once_more() {
+    let (mut client, id, owner) = restores(0, 32);
+    client.answer(("restore", owner), &[(0, LATE)], &moment(33));
+    client.give_back(id, End::GivenBack(0), |_, _| "given back", &moment(34)).unwrap();
+    assert_eq!(client.takes_nodes("release", owner), [0, 1, 2]);
+    client.answer(("release", owner), &[0, 1, 2].map(|index| (index, GRANTED)), &moment(35));
+    assert_eq!([0, 1, 2].map(|index| client.unconfirmed(node(index))), [1, 0, 0]);
+    ends(&mut client, 36, 0);
 }

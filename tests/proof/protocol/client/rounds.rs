@@ -31,6 +31,9 @@ pub(super) fn ends(client: &mut Mine, from: u64, leases: usize) {
     assert_eq!((client.under_way(), client.poll_transmit()), (0, None));
     assert_eq!((client.timers(), client.held_count()), (leases, leases));
     assert_eq!([Lane::Acquires, Lane::Releases].map(|lane| client.crowd(lane)), [0, 0]);
+    // Nothing is known of where keys may stand but for the grants that somebody has to do with.
+    let all = format!("{:?}", &**client);
+    assert_eq!(all.matches("Traced {").count(), all.matches("Grant {").count());
 }
 
 pub(super) fn on(name: &'static str, nodes: &[usize], of: Owner) -> Vec<Named> {

@@ -260,3 +260,23 @@ fn rounds_that_nodes_are_too_slow_for_lessen_how_many_may_ask_and_others_do_not(
     assert_eq!([denied(), Err(Failure::NOT_SENT)].map(most), [64, 64]);
     assert_eq!(most(LATE), 32);
 }
+
+/// Behind the first release nodes have too much to do; they do not where they have refused it.
+#[test]
+fn releases_that_nodes_are_too_slow_for_lessen_how_many_are_sent_at_once() {
+    let most = |says: Answered| {
+        let mut client = Mine::new();
+        let grants = grants(&mut client, 70);
+        gives_back(&mut client, grants[0], End::GivenBack(0), 1);
+        let owner = client.keys(grants[0]).unwrap().1;
+        let all = [0, 1, 2].map(|node| (node, says.clone()));
+        client.answer(("release", owner), &all, &moment(2));
+        client.takes();
+        for id in &grants[1..] {
+            gives_back(&mut client, *id, End::GivenBack(0), 3);
+        }
+        released(&mut client, &grants).len()
+    };
+    assert_eq!(most(Err(Failure::NOT_SENT)), 64);
+    assert_eq!(most(LATE), 32);
+}
