@@ -6,6 +6,7 @@
 //! driver does (`driven`); the model's `handles` look at every order of such steps.
 
 mod asks;
+mod beside;
 mod driven;
 mod given_back;
 mod grants;
