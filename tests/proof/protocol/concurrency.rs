@@ -80,6 +80,7 @@ fn c4_a_turn_counts_until_a_quorum_has_answered_and_once() {
     let mut rounds = rounds();
     let mut turn = rounds.begin(at(0)).unwrap();
     turn.handle_begun(at(0));
+    assert!(!turn.is_over());
     assert_eq!(turn.handle_answer(false), None, "a failure is no answer");
     assert_eq!(turn.handle_answer(true), None);
     assert_eq!(turn.handle_timeout(0), None, "no quorum could have answered");

@@ -14,16 +14,16 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use super::at;
 
-const TTL: Duration = Duration::from_secs(10);
-const MS: Duration = Duration::from_millis(1);
+pub(super) const TTL: Duration = Duration::from_secs(10);
+pub(super) const MS: Duration = Duration::from_millis(1);
 
 /// What a grant is asked for with.
 #[derive(Clone, Copy, Default)]
-struct Asked {
-    linger: Duration,
-    lock_delay: Duration,
-    alone: bool,
-    keeps_until: Option<Timestamp>,
+pub(super) struct Asked {
+    pub(super) linger: Duration,
+    pub(super) lock_delay: Duration,
+    pub(super) alone: bool,
+    pub(super) keeps_until: Option<Timestamp>,
 }
 
 fn leases(Asked { linger, lock_delay, alone, keeps_until }: Asked) -> Leases {
@@ -35,13 +35,13 @@ fn leases(Asked { linger, lock_delay, alone, keeps_until }: Asked) -> Leases {
     Leases::new(lifecycle, cohort, token, (linger, lock_delay, alone), keeps_until)
 }
 
-fn taken(asked: Asked) -> Leases {
+pub(super) fn taken(asked: Asked) -> Leases {
     let mut leases = leases(asked);
     leases.handle_taken(0);
     leases
 }
 
-fn next(lock_delay: Duration) -> NextLease {
+pub(super) fn next(lock_delay: Duration) -> NextLease {
     let wanted = Wanted { ttl: TTL, lock_delay, min_validity: Duration::ZERO, alone: false };
     NextLease {
         wanted,
@@ -51,7 +51,7 @@ fn next(lock_delay: Duration) -> NextLease {
     }
 }
 
-fn now(ms: u64) -> Situation {
+pub(super) fn now(ms: u64) -> Situation {
     Situation { others: OthersWait::Nobody, turn: TTL, now: at(ms), steady: at(ms) }
 }
 

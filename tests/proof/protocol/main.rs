@@ -30,6 +30,7 @@ mod forgetting;
 mod handover;
 mod invariants;
 mod leases;
+mod leases_facts;
 mod line;
 mod line_book;
 mod line_odd;

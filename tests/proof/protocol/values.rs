@@ -51,7 +51,7 @@ fn a_client_in_the_line_is_written_as_its_bytes() {
 fn tokens_are_numbers_wherever_they_are_stored() {
     let token = FencingToken::new(42);
     assert_eq!((u64::from(token), i64::from(token), String::from(token)), (42, 42, "42".into()));
-    assert_eq!(token.to_string(), "42");
+    assert_eq!((token.to_string(), format!("{token:?}")), ("42".into(), "FencingToken(42)".into()));
     assert!("x".parse::<FencingToken>().unwrap_err().to_string().contains("9007199254740991"));
     let read = ReadToken::from(token);
     assert_eq!(read.get(), 42);
