@@ -1,8 +1,8 @@
 //! What one process wants several things of that overlap: readers, sets, permits; and who asks beside a queue.
 
 use quorlock_core::{
-    Came, Command, End, Failure, FencingToken, Granted, Moment, Reply, Resource, ResourceSet,
-    RoundLoss, Sending, Slots, Target,
+    Came, Command, End, Event, Failure, FencingToken, GiveUp, Granted, Moment, Reply, Resource,
+    ResourceSet, RoundLoss, Sending, Slots, Target,
 };
 
 use super::{
@@ -11,7 +11,7 @@ use super::{
     driven::{Answered, COUNTED, GRANTED, Mine, denied, moment, won},
     gives_back, next_asker, once, one,
     places::denial,
-    runs, waits,
+    runs, stands, waits,
 };
 
 fn set(names: &[&str]) -> Target {
@@ -142,9 +142,63 @@ fn who_asks_once_while_a_round_is_under_way_shares_what_it_finds() {
     round.hears(&mut client, denied(), &moment(3));
     let told = super::told(&runs(&mut client, 3));
     assert_eq!(told.iter().map(|(name, _)| *name).collect::<Vec<_>>(), ["once"]);
-    // Between two rounds there is none to share.
+    // Between two rounds there is none to share, and what was found counts; the next one finds anew.
     let came = client.join(queue, None, once("later"), at(4));
-    assert!(!matches!(came, Came::Waits(_)), "{came:?}");
+    assert!(matches!(came, Came::Told(..)), "{came:?}");
+    let next = super::first_due(&client).unwrap();
+    client.handle_timeout(&moment(next));
+    next_asker(&mut client, queue, leader.place, next).begins(&mut client, next);
+    let came = client.join(queue, None, once("last"), at(next));
+    assert!(matches!(came, Came::Waits(_)), "{came:?}");
+}
+
+/// What it has met is nothing to others: it asked for any permit, beside them.
+#[test]
+fn a_round_beside_the_queue_that_too_few_nodes_have_heard_is_told_to_nobody_else() {
+    let mut client = Mine::new();
+    let queue = client.open_queue(&permits());
+    let asker = asks(&mut client, queue, waits("permit"), 1);
+    asker.begins(&mut client, 1).hears(&mut client, Err(Failure::NOT_SENT), &moment(2));
+    runs(&mut client, 2);
+    let came = client.join(queue, None, once("once"), at(2));
+    assert!(!matches!(came, Came::Told(..)), "{came:?}");
+}
+
+#[test]
+fn who_asks_beside_the_queue_is_told_of_a_close_when_its_round_is_lost() {
+    let mut client = Mine::new();
+    let queue = client.open_queue(&permits());
+    let [leader, beside] =
+        ["leader", "beside"].map(|name| asks(&mut client, queue, waits(name), 1));
+    let round = beside.begins(&mut client, 1);
+    leader.loses(&mut client, RoundLoss::Contended, 1);
+    runs(&mut client, 1);
+    client.close();
+    assert_eq!(super::told(&runs(&mut client, 1)), [("leader", GiveUp::Closed)]);
+    round.hears(&mut client, denied(), &moment(2));
+    assert_eq!(super::told(&runs(&mut client, 2)), [("beside", GiveUp::Closed)]);
+}
+
+/// As where its driver has not looked since.
+#[test]
+fn one_who_is_kept_back_does_not_begin_in_anothers_place() {
+    let mut client = set_that_waits(denied());
+    let other = client.open_queue(&one("other"));
+    let leader = asks(&mut client, other, waits("leader"), 1);
+    let next = stands(&mut client, other, waits("next"));
+    runs(&mut client, 1);
+    assert!(client.leave(other, leader.place).is_some());
+    while let Some(event) = client.poll_event() {
+        if let Event::GoOn(id) = event {
+            client.go_on(id, at(1));
+            break;
+        }
+    }
+    let queue = client.open_queue(&one("a"));
+    let came = client.join(queue, None, waits("comes"), at(10));
+    assert!(matches!(came, Came::Waits(_)), "{came:?}");
+    let begun = next_asker(&mut client, other, next, 10);
+    assert_eq!(client.request(begun.id).map(|ask| ask.name), Some("next"));
 }
 
 #[test]

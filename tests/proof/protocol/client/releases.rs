@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use quorlock_core::{End, Event, Lane, Owner};
+use quorlock_core::{
+    End, Event, Failure, FencingToken, Granted, Lane, Owner, Reply, Slots, Target,
+};
 
 use super::{
     Decided, Held, asks,
@@ -157,4 +159,44 @@ fn a_release_is_not_sent_again_where_the_acquire_was_denied_meanwhile() {
     client.answer(("release", round.owner), &replies, &moment(5));
     assert!(!client.has_unconfirmed());
     ends(&mut client, 6, 0);
+}
+
+/// Releases of one semaphore wait for their turns. One is sent when it has its own; the others are sent before whoever asks.
+#[test]
+fn all_releases_that_wait_go_out_before_an_acquire_of_the_same() {
+    let mut client = Mine::new();
+    let queue = client.open_queue(&Target::AnyOf(Slots::new(b"", "s", 4).unwrap()));
+    let permit = |client: &mut Mine, number: u8| {
+        let slot = Ok(Reply::Granted(Granted::at(FencingToken::new(1)).in_slot(number)));
+        asks(client, queue, waits("permit"), 0).begins(client, 0).wins(client, slot, 0).0
+    };
+    let permits = [0, 1, 2].map(|number| permit(&mut client, number));
+    let others: Vec<_> = (0..64)
+        .map(|number| {
+            let queue = client.open_queue(&one(&format!("r{number}")));
+            asks(&mut client, queue, waits("holds"), 0).wins(&mut client, 0).0
+        })
+        .collect();
+    client.settles(0);
+    for id in others.iter().chain(&permits) {
+        gives_back(&mut client, *id, End::GivenBack(0), 1);
+    }
+    runs(&mut client, 1);
+    client.takes();
+    assert_eq!(client.crowd(Lane::Releases), 3);
+    let owners = permits.map(|id| client.keys(id).unwrap().1);
+    let first = client.keys(others[0]).unwrap().1;
+    // A failure is no sign that more may be under way.
+    let failed = [0, 1].map(|node| (node, Err(Failure::NOT_SENT)));
+    client.answer(("release", first), &failed, &moment(2));
+    let released = |client: &mut Mine| {
+        let sent = client.takes_named();
+        let of = |owner: &Owner| sent.iter().any(|it| it.0 == "release" && it.2 == Some(*owner));
+        owners.iter().map(of).collect::<Vec<_>>()
+    };
+    runs(&mut client, 2);
+    assert_eq!(released(&mut client), [true, false, false], "it has its turn");
+    let again = asks(&mut client, queue, waits("again"), 2);
+    client.begins_unsent(again.id, &again.asked, 1, 2);
+    assert_eq!(released(&mut client), [false, true, true]);
 }

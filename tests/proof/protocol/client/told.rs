@@ -1,6 +1,8 @@
 //! What a client says of itself to its driver, which looks and asks, and decides nothing of that.
 
 use quorlock_core::{Command, Sending};
+use std::time::Duration;
+
 use quorlock_core::{
     Drift, End, EpochMark, Event, Failure, FencingToken, Label, Met, Note, Owner, RoundLoss,
     RoundStart, Slots, Target, Wakeup, longest_release,
@@ -27,9 +29,12 @@ fn a_round_that_was_too_late_would_do_for_whoever_has_that_much_left() {
     assert!(met.would_do_for(TTL, 9_897 * MS));
     assert!(!met.would_do_for(TTL, 9_897 * MS + MS / 1_000));
     assert!(met.would_do_for(4 * MS, MS / 2));
-    assert!(!met.would_do_for(3 * MS, 0 * MS), "nothing is left of it, which nobody can want");
+    assert!(
+        !met.would_do_for(3 * MS, Duration::ZERO),
+        "nothing is left of it, which nobody can want"
+    );
     met.lost.loss = RoundLoss::Contended;
-    assert!(!met.would_do_for(TTL, 0 * MS), "somebody else has the key");
+    assert!(!met.would_do_for(TTL, Duration::ZERO), "somebody else has the key");
 }
 
 #[test]
@@ -93,7 +98,7 @@ fn how_many_calls_there_are_to_be_made_is_known_up_to_each_round() {
 
 #[test]
 fn calls_that_are_put_back_are_made_before_all_others_in_their_order() {
-    let Held { mut client, id, .. } = held(0 * MS);
+    let Held { mut client, id, .. } = held(Duration::ZERO);
     gives_back(&mut client, id, End::GivenBack(0), 10);
     let released: Vec<_> = std::iter::from_fn(|| client.poll_transmit()).collect();
     assert_eq!(released.len(), 3);
@@ -108,7 +113,7 @@ fn calls_that_are_put_back_are_made_before_all_others_in_their_order() {
 /// The time for one answer is up long before a release has failed: nobody is in a hurry.
 #[test]
 fn a_release_is_waited_for_until_it_is_decided_and_nothing_else_is() {
-    let Held { mut client, id, .. } = held(0 * MS);
+    let Held { mut client, id, .. } = held(Duration::ZERO);
     let of = client.keys(id).unwrap().1;
     gives_back(&mut client, id, End::GivenBack(0), 10);
     let released = client.takes();
@@ -133,7 +138,7 @@ fn a_release_is_waited_for_until_it_is_decided_and_nothing_else_is() {
 
 #[test]
 fn what_is_left_beside_a_key_is_so_from_the_next_restore_on() {
-    let Held { mut client, id, .. } = held(0 * MS);
+    let Held { mut client, id, .. } = held(Duration::ZERO);
     let note = |us| Note::new(us, Label::new("who").unwrap());
     assert_eq!(client.note(id), None);
     assert_eq!(client.set_note(id, note(1)), None);
@@ -153,7 +158,7 @@ fn what_is_left_beside_a_key_is_so_from_the_next_restore_on() {
 
 #[test]
 fn what_the_nodes_have_said_to_an_extension_is_known_where_it_has_failed() {
-    let Held { mut client, id, .. } = held(0 * MS);
+    let Held { mut client, id, .. } = held(Duration::ZERO);
     let of = client.keys(id).unwrap().1;
     assert!(client.doubt(id).is_none());
     client.extend(id, &moment(5));
