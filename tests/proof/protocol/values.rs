@@ -4,7 +4,8 @@
 
 use quorlock_core::{
     Admission, AdmissionPolicy, ClientId, Errand, Join, KeyHolder, Label, LeaderText, LossReason,
-    Marker, Note, ReadToken, Record, Ticket, lateness::taken_for, validity::whole_millis,
+    Marker, Nanos, Note, ReadToken, Record, Slots, Ticket, lateness::taken_for,
+    validity::whole_millis,
 };
 
 use super::*;
@@ -167,4 +168,19 @@ fn a_denial_tells_what_the_holder_calls_itself() {
         (Some(label), denial.holder.clone())
     );
     assert_eq!(labelled.labelled(None), denial);
+}
+
+#[test]
+fn semaphores_have_an_order_by_their_names_and_their_numbers() {
+    let slots = |name: &str, count| Slots::new(b"", name, count).unwrap();
+    let less = Some(std::cmp::Ordering::Less);
+    assert_eq!(slots("a", 3).partial_cmp(&slots("b", 2)), less);
+    assert_eq!(slots("a", 2).partial_cmp(&slots("a", 3)), less);
+    assert!(slots("a", 2) == slots("a", 2) && slots("a", 2) != slots("a", 3));
+}
+
+#[test]
+fn a_time_is_written_as_any_other() {
+    let time = Duration::from_millis(1_500);
+    assert_eq!(format!("{:?}", Nanos::new(time)), format!("{time:?}"));
 }

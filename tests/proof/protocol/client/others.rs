@@ -125,17 +125,21 @@ fn a_place_of_its_own_that_nobody_waits_with_is_passed_over() {
     }
 }
 
+/// How long one waits with a place in a line whose connection to a node was lost, before it asks: in nanoseconds.
+fn asks_behind(client: Mine, ms: u64) -> u128 {
+    let (mut world, asker) = World::of(client, &one("r"));
+    world.stands(asker);
+    runs(&mut world.client, 0);
+    world.client.handle_connection(NodeId::new(1), at(ms));
+    runs(&mut world.client, ms);
+    world.client.next_look(at(ms)).unwrap().saturating_since(at(ms)).as_nanos()
+}
+
 /// Many processes lose their connection to a node at the same time, and do not all ask it at the same time.
 #[test]
 fn processes_that_are_told_the_same_part() {
-    let asks_behind = |number: u8| {
-        let (mut world, asker) = World::of(Mine::of(ClientId::new([number; 8])), &one("r"));
-        world.stands(asker);
-        world.client.handle_connection(NodeId::new(1), at(0));
-        runs(&mut world.client, 0);
-        world.client.next_look(at(0)).unwrap().saturating_since(at(0)).as_nanos()
-    };
-    let mut all: Vec<u128> = (0..=u8::MAX).map(asks_behind).collect();
+    let process = |number: u8| asks_behind(Mine::of(ClientId::new([number; 8])), 0);
+    let mut all: Vec<u128> = (0..=u8::MAX).map(process).collect();
     all.sort_unstable();
     let (first, last) = (all[0], all[255]);
     assert!(last > first * 3 / 2, "{first} to {last}");
@@ -146,4 +150,25 @@ fn processes_that_are_told_the_same_part() {
         let count = all.iter().filter(|at| within.contains(at)).count();
         assert!((40..90).contains(&count), "{count} of 256 in {within:?}: {all:?}");
     }
+}
+
+/// So do those of one process that wait for something else, and those of another time.
+#[test]
+fn resources_and_times_part_too() {
+    let resource = |before: usize| {
+        let mut client = Mine::new();
+        for number in 0..before {
+            client.open_queue(&one(&format!("before {number}")));
+        }
+        asks_behind(client, 0)
+    };
+    let differ = |mut all: Vec<u128>| {
+        all.sort_unstable();
+        all.dedup();
+        all.len()
+    };
+    let count = differ((0..32).map(resource).collect());
+    assert!(count > 24, "{count} of 32");
+    let count = differ((0..32).map(|ms| asks_behind(Mine::new(), ms)).collect());
+    assert!(count > 24, "{count} of 32");
 }
