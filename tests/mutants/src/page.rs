@@ -94,32 +94,32 @@ pub(crate) fn write(root: &Path, work: &Work) -> Result<bool> {
     let evidence = fs::read_to_string(root.join("tests/evidence/mutants.jsonl"))?;
     let evidence: Vec<Value> =
         evidence.lines().filter_map(|it| serde_json::from_str(it).ok()).collect();
-    if !CORES.iter().any(|of| folders.contains_key(of)) {
-        // It has not been judged here: what is committed is what was found last.
-        for line in &evidence {
-            let file = line["configuration"].as_str().unwrap_or_default();
-            let folder = folders.entry(core_of(file)).or_default();
-            for counts in [files.entry(file).or_default(), folder] {
-                let [date, commit] =
-                    ["date", "commit"].map(|of| line[of].as_str().unwrap_or_default());
-                counts.at.insert((date.to_owned(), commit.to_owned()));
-                let [mutants, caught, endless] =
-                    ["mutants", "caught", "time limit"].map(|of| line[of].as_u64().unwrap_or(0));
-                counts.mutants += mutants;
-                counts.killed += caught - endless;
-                counts.endless += endless;
-            }
-        }
-        survivors.extend(
-            reasons
-                .keys()
-                .filter(|(file, ..)| files.contains_key(file) && part::folder(file) == "others"),
-        );
-    }
-    let mut lines = String::new();
     let core = found.iter().filter_map(|one| one["file"].as_str());
-    let core: BTreeSet<&str> =
+    let mut core: BTreeSet<&str> =
         core.filter(|file| CORES.contains(&part::folder(file))).map(short).collect();
+    // Of a half that has not been judged here, what is committed is what was found last.
+    let judged: Vec<&str> = CORES.into_iter().filter(|of| folders.contains_key(of)).collect();
+    let is_kept = |file: &str| !judged.contains(&core_of(file));
+    for line in &evidence {
+        let file = line["configuration"].as_str().unwrap_or_default();
+        if !is_kept(file) {
+            continue;
+        }
+        core.insert(file);
+        let folder = folders.entry(core_of(file)).or_default();
+        for counts in [files.entry(file).or_default(), folder] {
+            let [date, commit] = ["date", "commit"].map(|of| line[of].as_str().unwrap_or_default());
+            counts.at.insert((date.to_owned(), commit.to_owned()));
+            let [mutants, caught, endless] =
+                ["mutants", "caught", "time limit"].map(|of| line[of].as_u64().unwrap_or(0));
+            counts.mutants += mutants;
+            counts.killed += caught - endless;
+            counts.endless += endless;
+        }
+    }
+    let of_kept = |file: &str| core.contains(file) && is_kept(file);
+    survivors.extend(reasons.keys().filter(|(file, ..)| of_kept(file)));
+    let mut lines = String::new();
     for (file, counts) in files.iter().filter(|(file, _)| core.contains(*file)) {
         let caught = counts.killed + counts.endless;
         let (date, commit) = counts.at.last().cloned().unwrap_or_default();
@@ -129,7 +129,7 @@ pub(crate) fn write(root: &Path, work: &Work) -> Result<bool> {
         });
         writeln!(lines, "{line}")?;
     }
-    // A sample is no evidence of the core, and neither is a half of it.
+    // A sample is no evidence of the core.
     if CORES.iter().all(|of| folders.get(of).is_some_and(|counts| counts.drawn.is_empty())) {
         fs::write(root.join("tests/evidence/mutants.jsonl"), lines)?;
     }

@@ -10,7 +10,7 @@ pub(crate) const CONFIG: Config = Config {
     search: |limits| late_renewals::with(SETUP, limits),
     states: 500_000,
     long: 30_000_000,
-    ends: Ends::Late,
+    ends: Ends::Open,
     sometimes: &[
         "a lease was handed on",
         "a writer went on as a reader",

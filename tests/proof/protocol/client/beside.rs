@@ -1,31 +1,18 @@
 //! What one process wants several things of that overlap: readers, sets, permits; and who asks beside a queue.
 
 use quorlock_core::{
-    Came, Command, End, Event, Failure, FencingToken, GiveUp, Granted, Moment, Reply, Resource,
-    ResourceSet, RoundLoss, Sending, Slots, Target,
+    Came, Cause, Command, End, Event, Failure, FencingToken, GiveUp, Granted, Moment, Reply,
+    RoundLoss, Sending, Slots, Target,
 };
 
 use super::{
     super::at,
     MS, asks, begin_now,
-    driven::{Answered, COUNTED, GRANTED, Mine, denied, moment, won},
-    gives_back, next_asker, once, one,
+    driven::{Answered, GRANTED, Mine, denied, moment},
+    first_due, gives_back, next_asker, once, one, permits,
     places::denial,
-    runs, stands, waits,
+    reads, runs, set, stands, waits,
 };
-
-fn set(names: &[&str]) -> Target {
-    let names = names.iter().map(|name| Resource::new(name).unwrap());
-    Target::Set(ResourceSet::new(names).unwrap())
-}
-
-fn reads(name: &str) -> Target {
-    Target::Shared(Resource::new(name).unwrap())
-}
-
-fn permits() -> Target {
-    Target::AnyOf(Slots::new(b"", "s", 3).unwrap())
-}
 
 /// By nodes that have lines.
 fn in_line() -> Answered {
@@ -145,7 +132,7 @@ fn who_asks_once_while_a_round_is_under_way_shares_what_it_finds() {
     // Between two rounds there is none to share, and what was found counts; the next one finds anew.
     let came = client.join(queue, None, once("later"), at(4));
     assert!(matches!(came, Came::Told(..)), "{came:?}");
-    let next = super::first_due(&client).unwrap();
+    let next = first_due(&client).unwrap();
     client.handle_timeout(&moment(next));
     next_asker(&mut client, queue, leader.place, next).begins(&mut client, next);
     let came = client.join(queue, None, once("last"), at(next));
@@ -160,8 +147,8 @@ fn a_round_beside_the_queue_that_too_few_nodes_have_heard_is_told_to_nobody_else
     let asker = asks(&mut client, queue, waits("permit"), 1);
     asker.begins(&mut client, 1).hears(&mut client, Err(Failure::NOT_SENT), &moment(2));
     runs(&mut client, 2);
-    let came = client.join(queue, None, once("once"), at(2));
-    assert!(!matches!(came, Came::Told(..)), "{came:?}");
+    let told = client.ahead(queue, asker.place);
+    assert!(matches!(told, Some((0, None))), "{told:?}");
 }
 
 #[test]
@@ -272,12 +259,7 @@ fn a_release_says_for_how_long_a_key_is_kept_yet() {
         let mut client = Mine::new();
         let queue = client.open_queue(&one("r"));
         let asker = asks(&mut client, queue, waits("r"), 0);
-        asker.begins(&mut client, 0).is_told(
-            &mut client,
-            &[0, 1, 2].map(|node| (node, COUNTED)),
-            0,
-        );
-        let (id, _) = won(runs(&mut client, 0));
+        let (id, _) = asker.wins(&mut client, 0);
         client.change(id, |leases| leases.handle_taken(0)).unwrap();
         client.change(id, |leases| leases.hold(0, at(1_000))).unwrap();
         client.takes();
@@ -298,4 +280,21 @@ fn a_release_says_for_how_long_a_key_is_kept_yet() {
         keep(900).iter().all(|keep| keep.is_some_and(|keep| (100 * MS..110 * MS).contains(&keep)))
     );
     assert_eq!(keep(1_000), [None; 3], "it is deleted");
+}
+
+/// Its round says nothing of the permits: it is repeated, and still asks once.
+#[test]
+fn who_asks_once_beside_the_queue_does_not_stand_there_when_its_round_is_repeated() {
+    let mut client = Mine::new();
+    let queue = client.open_queue(&permits());
+    let leader = asks(&mut client, queue, waits("leader"), 1);
+    let beside = asks(&mut client, queue, once("once"), 1);
+    leader.loses(&mut client, RoundLoss::Contended, 1);
+    runs(&mut client, 1);
+    let outdated = Err(Failure::new(false, Cause::Outdated));
+    beside.begins(&mut client, 1).hears(&mut client, outdated, &moment(2));
+    let events = runs(&mut client, 2);
+    assert!(matches!(events[..], [Event::Look(id, _)] if id == beside.id), "{events:?}");
+    assert!(client.ahead(queue, leader.place).is_some());
+    assert!(client.request(beside.id).is_some(), "it asks by itself");
 }

@@ -195,11 +195,19 @@ impl Mine {
         ms: u64,
     ) -> Owner {
         let owner = self.next_owner();
-        let (hint, marks) = (Some(0), vec![EpochMark::default(); 3].into());
-        let start =
-            RoundStart { owner, count, hint, marks, note: None, random: 0, blocked: Vec::new() };
-        self.client.begin_round(id, asked, start, &moment(ms), &mut |_, _| {});
+        self.begins_as(id, asked, ms, RoundStart { count, ..start(owner) });
         owner
+    }
+
+    /// The same, as its driver has drawn and knows it.
+    pub(super) fn begins_as(
+        &mut self,
+        id: AskId,
+        asked: &RoundAsked,
+        ms: u64,
+        start: RoundStart<Failure>,
+    ) {
+        self.client.begin_round(id, asked, start, &moment(ms), &mut |_, _| {});
     }
 
     /// Its last byte is zero: nobody draws lots.
@@ -210,6 +218,12 @@ impl Mine {
         (bytes[0], bytes[1]) = (high, low);
         Owner::from_random(bytes)
     }
+}
+
+/// With one token, by a hint of zero, and the first slot.
+pub(super) fn start(owner: Owner) -> RoundStart<Failure> {
+    let (hint, marks) = (Some(0), vec![EpochMark::default(); 3].into());
+    RoundStart { owner, count: 1, hint, marks, note: None, random: 0, blocked: Vec::new() }
 }
 
 fn answered(open: &Transmit) -> Answer<Failure> {

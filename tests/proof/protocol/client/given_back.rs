@@ -1,24 +1,22 @@
-//! What follows for those who wait here where a grant is given back, taken, or left; and that nothing is left of one behind that.
+//! What follows for those who wait here where a grant is given back or taken, and where one of them has gone.
 
 use std::time::Duration;
 
 use quorlock_core::{
-    Came, End, Event, FencingToken, Granted, Moment, Place, QueueId, Reply, Resource, ResourceSet,
-    RoundLoss, Slots, Target,
+    Came, End, Event, FencingToken, Granted, Moment, Place, QueueId, Reply, RoundLoss,
 };
 
 use super::{
     super::at,
     Ask, Held, MS, asks, begin_now,
     driven::{Answered, GRANTED, LATE, Mine, denied, moment},
-    gives_back, held, once, one, runs, stands, waits,
+    gives_back, held, once, one, permits, runs, set, stands, waits,
 };
 
 /// A resource that is held, and a set with it that has been asked for in vain.
 fn held_beside_a_set() -> (Held, QueueId, Place) {
     let mut held = held(Duration::ZERO);
-    let names = ["r", "other"].map(|name| Resource::new(name).unwrap());
-    let both = held.client.open_queue(&Target::Set(ResourceSet::new(names).unwrap()));
+    let both = held.client.open_queue(&set(&["r", "other"]));
     let set = asks(&mut held.client, both, waits("both"), 2);
     set.loses(&mut held.client, RoundLoss::Contended, 2);
     runs(&mut held.client, 2);
@@ -90,9 +88,9 @@ fn a_release_that_is_confirmed_ends_the_pause_of_who_wants_it_with_others() {
 }
 
 /// Whether one who pauses for a permit asks at once when one ends, that was to be kept for 100 ms at least.
-fn goes_on(end: End, ms: u64) -> bool {
+fn goes_on(ms: u64) -> bool {
     let mut client = Mine::new();
-    let queue = client.open_queue(&Target::AnyOf(Slots::new(b"", "s", 3).unwrap()));
+    let queue = client.open_queue(&permits());
     let mut first = asks(&mut client, queue, waits("first"), 0);
     first.asked.hold_at_least = Some(100 * MS);
     let slot = Ok(Reply::Granted(Granted::at(FencingToken::new(1)).in_slot(0)));
@@ -101,16 +99,15 @@ fn goes_on(end: End, ms: u64) -> bool {
     let next = asks(&mut client, queue, waits("next"), 1);
     next.loses(&mut client, RoundLoss::Contended, 1);
     assert!(begin_now(&mut client, 1).is_empty(), "it pauses");
-    client.give_back(id, end, |_, _| "given back", &moment(ms)).unwrap();
+    client.give_back(id, End::GivenBack(0), |_, _| "given back", &moment(ms)).unwrap();
     begin_now(&mut client, ms) == ["next"]
 }
 
 #[test]
 fn who_waits_for_a_permit_asks_when_one_is_given_back_that_is_not_kept() {
-    assert!(!goes_on(End::GivenBack(0), 99), "its key stands for another millisecond");
-    assert!(goes_on(End::GivenBack(0), 100));
-    assert!(goes_on(End::GivenBack(0), 500));
-    assert!(!goes_on(End::Left(0), 500), "its key stands for the lock-delay");
+    assert!(!goes_on(99), "its key stands for another millisecond");
+    assert!(goes_on(100));
+    assert!(goes_on(500));
 }
 
 #[test]
@@ -136,8 +133,7 @@ fn one_that_was_kept_and_is_taken_is_extended_where_that_is_due_and_it_lasts() {
 #[test]
 fn nobody_is_called_who_has_gone() {
     let mut client = Mine::new();
-    let names = ["a", "b"].map(|name| Resource::new(name).unwrap());
-    let both = client.open_queue(&Target::Set(ResourceSet::new(names).unwrap()));
+    let both = client.open_queue(&set(&["a", "b"]));
     let set = asks(&mut client, both, waits("both"), 0);
     let round = set.begins(&mut client, 0);
     round.hears(&mut client, denied(), &Moment { turn: 10 * MS, ..moment(0) });

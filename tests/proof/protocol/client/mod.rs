@@ -1,6 +1,7 @@
-//! What one handle decides: its grants (`grants`), those who ask and wait (`asks`, `turns`), its place on the nodes (`places`,
-//! `others`), what it has the nodes do (`rounds`, `releases`, `renewals`), and what it says of itself (`told`). K1 to K7, each by
-//! name, and what those are told who wait in vain.
+//! What one handle decides: its grants (`grants`), those who ask and wait (`asks`, `turns`, `leaving`), what of that overlaps
+//! (`beside`), and what follows when something is given back (`given_back`); its place on the nodes (`places`, `others`), what it
+//! has the nodes do (`rounds`, `releases`, `renewals`), and what it says of itself (`told`). K1 to K7, each by name, and what
+//! those are told who wait in vain.
 //!
 //! Goal: grants, queues, footprints, turns and timers change together, in one step. Method: a client is driven by hand, as its
 //! driver does (`driven`); the model's `handles` look at every order of such steps.
@@ -23,8 +24,8 @@ use std::{sync::Arc, time::Duration};
 
 use quorlock_core::{
     Acquisition, Asks, Backoff, Came, ClientId, End, Event, Failure, GrantId, LeaseAction, Met,
-    NextLease, Place, QueueId, RenewalPolicy, Resource, Target, Timestamp, WaitPolicy,
-    WaitSettings, Wanted,
+    NextLease, Place, QueueId, RenewalPolicy, Resource, ResourceSet, Slots, Target, Timestamp,
+    WaitPolicy, WaitSettings, Wanted,
 };
 
 use self::driven::{Asker, COUNTED, Mine, asked, moment};
@@ -131,6 +132,20 @@ type Decided = Event<Ask, &'static str, Failure>;
 
 fn one(name: &str) -> Target {
     Target::One(Resource::new(name).unwrap())
+}
+
+fn set(names: &[impl AsRef<str>]) -> Target {
+    let names = names.iter().map(|name| Resource::new(name.as_ref()).unwrap());
+    Target::Set(ResourceSet::new(names).unwrap())
+}
+
+fn reads(name: &str) -> Target {
+    Target::Shared(Resource::new(name).unwrap())
+}
+
+/// Any of three.
+fn permits() -> Target {
+    Target::AnyOf(Slots::new(b"", "s", 3).unwrap())
 }
 
 fn joins(client: &mut Mine, queue: QueueId, ask: Ask) -> Came<Ask, Failure> {

@@ -172,3 +172,17 @@ fn resources_and_times_part_too() {
     let count = differ((0..32).map(|ms| asks_behind(Mine::new(), ms)).collect());
     assert!(count > 24, "{count} of 32");
 }
+
+/// A hint may come from each node, and more than once: who goes on at the same time as before is not called for it.
+#[test]
+fn a_hint_that_moves_nobody_calls_nobody() {
+    let (mut world, asker) = World::of(Mine::new(), &one("r"));
+    world.stands(asker);
+    runs(&mut world.client, 0);
+    let calls = |world: &mut World| {
+        world.client.handle_connection(NodeId::new(1), at(0));
+        std::iter::from_fn(|| world.client.poll_event()).count()
+    };
+    assert_ne!(calls(&mut world), 0, "it asks sooner");
+    assert_eq!(calls(&mut world), 0);
+}

@@ -4,15 +4,14 @@ use std::time::Duration;
 
 use quorlock_core::{
     Cause, Command, Denial, End, Event, Failure, LineHint, LostRound, NodeId, Owner, Passed, Place,
-    QueueId, Reply, Resource, ResourceSet, RoundLoss, Sending, Slots, Stand, Target, Ticket,
-    Timestamp,
+    QueueId, Reply, Resource, RoundLoss, Sending, Slots, Stand, Target, Ticket, Timestamp,
 };
 
 use super::{
     super::at,
     Decided, Held, ME, MS, TTL, asks, begin_now,
     driven::{Asker, COUNTED, Mine, Round, moment, won},
-    gives_back, held, next_asker, one, runs, waits,
+    gives_back, held, next_asker, one, reads, runs, set, waits,
 };
 
 const CLOCK_US: u64 = 1_795_170_000_000_000;
@@ -287,11 +286,6 @@ fn a_place_that_readers_are_kept_out_for_is_given_up_where_nobody_waits_with_it(
     assert!(left(&mut world.client).is_empty());
 }
 
-fn set(names: &[&str]) -> Target {
-    let names = names.iter().map(|name| Resource::new(name).unwrap());
-    Target::Set(ResourceSet::new(names).unwrap())
-}
-
 /// Each has a queue of its own, and each that comes or goes is dealt with by itself.
 #[test]
 fn readers_and_sets_are_found_by_each_resource_for_as_long_as_somebody_has_them() {
@@ -299,7 +293,7 @@ fn readers_and_sets_are_found_by_each_resource_for_as_long_as_somebody_has_them(
     let both = client.open_queue(&set(&["r", "other"]));
     assert_eq!(client.open_queue(&set(&["other", "r"])), both, "one for each target");
     assert!(client.close_queue(both).is_empty() && client.queues() == 1);
-    let reading = Target::Shared(name());
+    let reading = reads("r");
     let (reads, reads_too) = (client.open_queue(&reading), client.open_queue(&reading));
     assert_ne!(reads, reads_too);
     let plain = client.open_queue(&one("r"));
@@ -355,7 +349,7 @@ fn a_place_that_is_given_up_is_taken_again_by_those_who_want_something_else_of_i
 
 #[test]
 fn a_reader_hears_that_its_place_is_gone_once_until_it_has_taken_it_again() {
-    let reading = Target::Shared(name());
+    let reading = reads("r");
     let (mut world, asker) = World::of(Mine::new(), &reading);
     world.stands(asker);
     let before = world.next_round();

@@ -197,6 +197,12 @@ fn all_releases_that_wait_go_out_before_an_acquire_of_the_same() {
     runs(&mut client, 2);
     assert_eq!(released(&mut client), [true, false, false], "it has its turn");
     let again = asks(&mut client, queue, waits("again"), 2);
-    client.begins_unsent(again.id, &again.asked, 1, 2);
-    assert_eq!(released(&mut client), [false, true, true]);
+    let round = again.begins(&mut client, 2);
+    let before = [1, 2].map(|number| on("release", &[0, 1, 2], owners[number])).concat();
+    let asked = on("acquire", &[0, 1, 2], round.owner);
+    assert_eq!(client.takes_named(), [before, asked].concat());
+    assert!(client.leave(queue, again.place).is_some());
+    client.settles(3);
+    runs(&mut client, 3);
+    ends(&mut client, 4, 0);
 }

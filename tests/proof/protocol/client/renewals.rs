@@ -3,17 +3,16 @@
 use std::time::Duration;
 
 use quorlock_core::{
-    Command, End, EpochMark, Event, ExtendOutcome, Failure, GrantId, Owner, Resource, ResourceSet,
-    RoundStart, Said, Sending, Target,
+    Command, End, Event, ExtendOutcome, Failure, GrantId, Owner, Said, Sending, Target,
 };
 
 use super::{
     super::at,
     MS, asks,
-    driven::{Answered, COUNTED, GRANTED, LATE, Mine, denied, moment, node, won},
+    driven::{Answered, COUNTED, GRANTED, LATE, Mine, denied, moment, node, start, won},
     first_due, one,
     rounds::{ends, gone, on},
-    runs, waits,
+    runs, set, waits,
 };
 
 /// Grants of these targets, which are due together, and when.
@@ -68,8 +67,8 @@ fn each_lease_of_a_message_is_told_what_the_nodes_have_said_of_itself() {
 fn no_message_has_more_keys_than_a_batch() {
     let messages = |sizes: &[usize]| {
         let of_size = |(number, size): (usize, &usize)| {
-            let name = |key| Resource::new(format!("{number}/{key}")).unwrap();
-            Target::Set(ResourceSet::new((0..*size).map(name)).unwrap())
+            let names: Vec<_> = (0..*size).map(|key| format!("{number}/{key}")).collect();
+            set(&names)
         };
         let targets: Vec<_> = sizes.iter().enumerate().map(of_size).collect();
         let (mut client, ..) = held(&targets);
@@ -95,10 +94,7 @@ fn restores(byte: u8, ms: u64) -> (Mine, GrantId, Owner) {
     let queue = client.open_queue(&one("r"));
     let asker = asks(&mut client, queue, waits("r"), 0);
     let owner = Owner::from_random([byte; 16]);
-    let marks = vec![EpochMark::default(); 3].into();
-    let (hint, blocked) = (Some(0), Vec::new());
-    let start = RoundStart { owner, count: 1, hint, marks, note: None, random: 0, blocked };
-    client.begin_round(asker.id, &asker.asked, start, &moment(0), &mut |_, _| {});
+    client.begins_as(asker.id, &asker.asked, 0, start(owner));
     let all = [0, 1, 2].map(|index| (index, COUNTED));
     client.answer(("acquire", owner), &all, &moment(0));
     let (id, _) = won(runs(&mut client, 0));
@@ -119,7 +115,7 @@ fn pauses(says: Answered, byte: u8, ms: u64) -> Duration {
 /// Those whose rounds have its key for a moment come again and again; both draw lots, by who they are and when it is.
 #[test]
 fn a_restore_that_was_in_somebodys_way_is_sent_once_more_behind_a_short_pause() {
-    // The microseconds end with 0 in the first of these milliseconds, and with 248 in the other.
+    // The lowest byte of the microseconds is 0 in the first of these milliseconds, and 248 in the other.
     let (none, most) = (32, 11);
     assert_eq!(pauses(denied(), 0, none), 2 * MS);
     assert_eq!(pauses(denied(), 255, none), 18 * MS);

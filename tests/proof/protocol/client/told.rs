@@ -1,18 +1,17 @@
 //! What a client says of itself to its driver, which looks and asks, and decides nothing of that.
 
-use quorlock_core::{Command, Sending};
 use std::time::Duration;
 
 use quorlock_core::{
-    Drift, End, EpochMark, Event, Failure, FencingToken, Label, Met, Note, Owner, RoundLoss,
-    RoundStart, Slots, Target, Wakeup, longest_release,
+    Command, Drift, End, Event, Failure, FencingToken, Label, Met, Note, Owner, RoundLoss,
+    RoundStart, Sending, Slots, Target, Wakeup, longest_release,
 };
 
 use super::{
     super::at,
     Held, MS, TTL, asks,
-    driven::{COUNTED, GRANTED, LATE, Mine, moment},
-    gives_back, held, one,
+    driven::{COUNTED, GRANTED, LATE, Mine, moment, start},
+    gives_back, held, one, permits,
     rounds::ends,
     runs, stands, waits,
 };
@@ -44,10 +43,7 @@ fn a_round_for_any_permit_begins_with_a_slot_by_lot_and_all_are_as_likely() {
         let queue = client.open_queue(&Target::AnyOf(Slots::new(b"", "s", 5).unwrap()));
         let asker = asks(&mut client, queue, waits("permit"), 1);
         let owner = Owner::from_random([9; 16]);
-        let marks = vec![EpochMark::default(); 3].into();
-        let (hint, blocked) = (Some(0), Vec::new());
-        let start = RoundStart { owner, count: 1, hint, marks, note: None, random, blocked };
-        client.begin_round(asker.id, &asker.asked, start, &moment(1), &mut |_, _| {});
+        client.begins_as(asker.id, &asker.asked, 1, RoundStart { random, ..start(owner) });
         let sent = client.takes();
         let Sending::One(Command::Acquire { first, .. }) = sent[0].sending else { panic!() };
         usize::from(first)
@@ -132,8 +128,11 @@ fn a_release_is_waited_for_until_it_is_decided_and_nothing_else_is() {
     assert_eq!(client.waits_longer(released[2].call), None);
     let queue = client.open_queue(&one("other"));
     let asker = asks(&mut client, queue, waits("r"), 12);
-    asker.begins(&mut client, 12);
-    assert!(client.takes().iter().all(|it| client.waits_longer(it.call).is_none()));
+    let (other, _) = asker.wins(&mut client, 12);
+    client.extend(other, &moment(13));
+    let sent = client.takes();
+    assert_eq!(sent.len(), 6, "a round and an extension");
+    assert!(sent.iter().all(|it| client.waits_longer(it.call).is_none()));
 }
 
 #[test]
@@ -191,10 +190,8 @@ fn a_counter_is_told_where_it_is_above_what_the_round_asked_by() {
         let queue = client.open_queue(&one("r"));
         let asker = asks(&mut client, queue, waits("r"), 1);
         let owner = Owner::from_random([9; 16]);
-        let marks = vec![EpochMark::default(); 3].into();
-        let (hint, blocked) = (Some(hint), Vec::new());
-        let start = RoundStart { owner, count: 1, hint, marks, note: None, random: 0, blocked };
-        client.begin_round(asker.id, &asker.asked, start, &moment(1), &mut |_, _| {});
+        let hint = Some(hint);
+        client.begins_as(asker.id, &asker.asked, 1, RoundStart { hint, ..start(owner) });
         let all = [0, 1, 2].map(|node| (node, COUNTED));
         client.answer(("acquire", owner), &all, &moment(2));
         let events = runs(&mut client, 2);
@@ -227,7 +224,7 @@ fn who_leads_is_known_by_the_place_it_came_with() {
 #[test]
 fn a_queue_keeps_nobody_who_has_asked() {
     let mut client = Mine::new();
-    let queue = client.open_queue(&Target::AnyOf(Slots::new(b"", "s", 3).unwrap()));
+    let queue = client.open_queue(&permits());
     let ask = |client: &Mine| {
         let all = format!("{:?}", &**client);
         let (_, asks) = all.split_once("asks: AskList").unwrap();
