@@ -120,7 +120,9 @@ pub(crate) fn write(root: &Path, work: &Work) -> Result<bool> {
     let of_kept = |file: &str| core.contains(file) && is_kept(file);
     survivors.extend(reasons.keys().filter(|(file, ..)| of_kept(file)));
     let mut lines = String::new();
-    for (file, counts) in files.iter().filter(|(file, _)| core.contains(*file)) {
+    // Of a file whose mutants do not compile nothing has been judged.
+    let is_judged = |(file, counts): &(&&str, &Counts)| core.contains(**file) && counts.mutants > 0;
+    for (file, counts) in files.iter().filter(is_judged) {
         let caught = counts.killed + counts.endless;
         let (date, commit) = counts.at.last().cloned().unwrap_or_default();
         let line = json!({

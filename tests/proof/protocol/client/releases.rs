@@ -9,7 +9,7 @@ use quorlock_core::{
 
 use super::{
     Decided, Held, asks,
-    driven::{COUNTED, GRANTED, LATE, Mine, denied, moment, node, won},
+    driven::{COUNTED, GRANTED, LATE, Mine, Round, denied, moment, node, won},
     gives_back, held, one,
     rounds::{ends, on},
     runs, waits,
@@ -122,8 +122,8 @@ fn a_release_that_is_never_confirmed_is_given_up_a_minute_behind_its_key() {
     ends(&mut client, 100_000, 0);
 }
 
-#[test]
-fn a_release_that_is_not_confirmed_stops_where_the_acquire_turns_out_denied() {
+/// A lease that is released before its third node has answered the acquire.
+fn released_early() -> (Mine, Round) {
     let mut client = Mine::new();
     let queue = client.open_queue(&one("r"));
     let round = asks(&mut client, queue, waits("r"), 1).begins(&mut client, 1);
@@ -132,6 +132,12 @@ fn a_release_that_is_not_confirmed_stops_where_the_acquire_turns_out_denied() {
     client.takes();
     gives_back(&mut client, id, End::GivenBack(0), 3);
     assert_eq!(client.takes_named(), on("release", &[0, 1, 2], round.owner));
+    (client, round)
+}
+
+#[test]
+fn a_release_that_is_not_confirmed_stops_where_the_acquire_turns_out_denied() {
+    let (mut client, round) = released_early();
     let replies = [(0, GRANTED), (1, GRANTED), (2, LATE)];
     client.answer(("release", round.owner), &replies, &moment(3));
     client.handle_timeout(&moment(23));
@@ -146,14 +152,7 @@ fn a_release_that_is_not_confirmed_stops_where_the_acquire_turns_out_denied() {
 
 #[test]
 fn a_release_is_not_sent_again_where_the_acquire_was_denied_meanwhile() {
-    let mut client = Mine::new();
-    let queue = client.open_queue(&one("r"));
-    let round = asks(&mut client, queue, waits("r"), 1).begins(&mut client, 1);
-    round.is_told(&mut client, &[(0, COUNTED), (1, COUNTED)], 2);
-    let (id, _) = won(runs(&mut client, 2));
-    client.takes();
-    gives_back(&mut client, id, End::GivenBack(0), 3);
-    assert_eq!(client.takes_named(), on("release", &[0, 1, 2], round.owner));
+    let (mut client, round) = released_early();
     round.is_told(&mut client, &[(2, denied())], 4);
     let replies = [(0, GRANTED), (1, GRANTED), (2, LATE)];
     client.answer(("release", round.owner), &replies, &moment(5));
