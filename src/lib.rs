@@ -40,13 +40,13 @@ mod holder;
 #[cfg(feature = "inspect")]
 pub mod inspect;
 #[cfg(feature = "tokio")]
+mod kind;
+#[cfg(feature = "tokio")]
 mod lease;
 #[cfg(feature = "tokio")]
 mod lock;
 #[cfg(feature = "tokio")]
 pub mod node;
-#[cfg(feature = "tokio")]
-mod reading;
 #[cfg(feature = "tokio")]
 mod redlock;
 #[cfg(feature = "tokio")]
@@ -78,19 +78,38 @@ pub use self::{
         ProclaimError,
     },
     error::{
-        AcquireError, CloseError, Closed, ConnectError, ExtendError, LeaseLost, NoToken,
-        NodeOutcome, NodeReport, NodeStates, ReadersError, ReleaseError, Reports, RunError,
-        SemaphoreError, Shutdown, ShutdownError, TogetherError, WouldDeadlock,
+        Ability, AcquireError, CloseError, Closed, ConnectError, ExtendError, LeaseLost, NoToken,
+        NodeOutcome, NodeReport, NodeStates, ReleaseError, Reports, RunError, SemaphoreError,
+        Shutdown, ShutdownError, Unsupported, WouldDeadlock,
     },
     fence::{FenceGate, StaleRead, StaleToken},
     holder::{HeldBy, Holder, HolderError, NodeSighting},
-    lease::{Lease, LeaseSignal, Release},
-    reading::{DowngradeError, Read, ReadFuture, ReadLease},
+    kind::{Excludes, Exclusive, Kind, Lingers, Nested, Shared, Slot},
+    lease::{DowngradeError, Lease, LeaseSignal, Release},
     redlock::{NotReady, Redlock},
-    reentrant::{Reentrant, ReentrantAcquire, ReentrantLease},
-    semaphore::{Permit, PermitAcquire, PermitFuture, Semaphore},
+    reentrant::Reentrant,
+    semaphore::Semaphore,
     settings::{Settings, SettingsError, WrongVariable},
 };
+
+/// A request to read a resource together with others: [`Redlock::read`].
+#[cfg(feature = "tokio")]
+pub type Read = Acquire<Shared>;
+/// What a reader holds. A clone is another hand on the same lease.
+#[cfg(feature = "tokio")]
+pub type ReadLease = Lease<Shared>;
+/// A request for a permit: [`Semaphore::acquire`].
+#[cfg(feature = "tokio")]
+pub type PermitAcquire = Acquire<Slot>;
+/// A permit of a semaphore.
+#[cfg(feature = "tokio")]
+pub type Permit = Lease<Slot>;
+/// A request of a handle that may hold the resource already: [`Reentrant::acquire`].
+#[cfg(feature = "tokio")]
+pub type ReentrantAcquire = Acquire<Nested>;
+/// What a handle has acquired once or several times.
+#[cfg(feature = "tokio")]
+pub type ReentrantLease = Lease<Nested>;
 #[cfg(feature = "redis")]
 pub use node::redis::{AddressError, Credentials, UrlPart, WrongAddress};
 pub use protocol::{

@@ -34,6 +34,11 @@ impl<T> Lock<T> {
         self.try_lock().or_else(|| is_here().then(|| self.lock()))
     }
 
+    /// Of its only owner, who need not wait.
+    pub(crate) fn get_mut(&mut self) -> &mut T {
+        self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Waits until nobody else has it. A panic of whoever had it is no concern of the next.
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)

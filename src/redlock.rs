@@ -20,7 +20,7 @@ use crate::{
     acquire::Acquire,
     election::Election,
     engine::Engine,
-    error::{CloseError, Closed, ConnectError, NodeStates, Reports, Shutdown, ShutdownError},
+    error::{CloseError, Closed, ConnectError, NodeStates, Shutdown, ShutdownError},
     holder::{Holder, HolderError},
     node::{NodeState, NodeStatus},
     protocol::WaitPolicy,
@@ -239,16 +239,6 @@ impl Redlock {
     /// The process in which its answers are given.
     pub(crate) fn process(&self) -> Process {
         self.engine.process()
-    }
-
-    /// The reports of a request for which no node was asked.
-    pub(crate) fn not_asked(&self) -> Reports {
-        self.engine.not_asked()
-    }
-
-    /// Whether this is the process that it was made in.
-    pub(crate) fn is_here(&self) -> bool {
-        self.engine.process().is_here()
     }
 
     /// Waits until a quorum of nodes votes, so that an acquire can be granted: after a start on new servers, or after a

@@ -6,23 +6,29 @@ use std::{
     fmt,
     future::{Future, IntoFuture},
     pin::Pin,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
-use super::Acquire;
+use super::{
+    Acquire,
+    nested::{Begun, Turn},
+};
 use crate::{
     config::TtlError,
     engine::{AcquireSpec, Acquiring},
     error::AcquireError,
+    kind::{Exclusive, Kind},
     lease::Lease,
+    lock::Lock,
     protocol::RoundAsked,
     shield::Shield,
     telemetry::Caller,
 };
 
-impl Acquire {
-    fn start(self) -> Result<Acquiring, AcquireError> {
+impl<K: Kind> Acquire<K> {
+    /// Asks the nodes, once it is known that this can be had.
+    pub(super) fn ask(self) -> Result<Acquiring, AcquireError> {
         let (ttl, min_validity) = self.times()?;
         let target = self.target?;
         let config = &self.engine.config;
@@ -69,7 +75,7 @@ impl Acquire {
         let round = config.node_timeout;
         let max = longest.saturating_sub(drift.of(longest)).saturating_sub(round);
         if hold > max {
-            let target = self.asked_for();
+            let target = self.target.as_ref().ok().cloned();
             return Err(AcquireError::HoldTooLong { target, hold, max, max_ttl, lock_delay });
         }
         let least = drift.ttl_for(hold.saturating_add(round)).min(longest);
@@ -77,11 +83,11 @@ impl Acquire {
     }
 }
 
-impl IntoFuture for Acquire {
-    type Output = Result<Lease, AcquireError>;
-    type IntoFuture = AcquireFuture;
+impl<K: Kind> IntoFuture for Acquire<K> {
+    type Output = Result<Lease<K>, AcquireError>;
+    type IntoFuture = AcquireFuture<K>;
 
-    fn into_future(self) -> AcquireFuture {
+    fn into_future(self) -> AcquireFuture<K> {
         AcquireFuture { state: State::New(Box::new(self)), shield: Shield::default() }
     }
 }
@@ -96,42 +102,67 @@ impl IntoFuture for Acquire {
 /// not yet picked up is released too. The place among those who wait is lost. One that is kept and not polled is not given
 /// up: it has the lease when its turn has come, and others are kept out until it is dropped.
 #[must_use = "a future does nothing until it is awaited"]
-pub struct AcquireFuture {
-    pub(super) state: State,
+pub struct AcquireFuture<K: Kind = Exclusive> {
+    pub(super) state: State<K>,
     shield: Shield,
 }
 
-pub(super) enum State {
-    New(Box<Acquire>),
-    Waiting(Acquiring),
+pub(super) enum State<K: Kind> {
+    New(Box<Acquire<K>>),
+    /// It waits for its handle. The lock makes it `Sync`, and is never taken.
+    Shares(Lock<SharesOrAsks>),
+    /// It asks the nodes, in the turn of its handle if it has one.
+    Asks(Acquiring, Option<Turn>),
     Done,
 }
 
-impl Future for AcquireFuture {
-    type Output = Result<Lease, AcquireError>;
+type SharesOrAsks = Pin<Box<dyn Future<Output = Option<Result<Begun, AcquireError>>> + Send>>;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        // Sent at the first poll, and not before. The state is taken out, since `start` consumes the request.
-        if let State::New(_) = self.state
-            && let State::New(request) = std::mem::replace(&mut self.state, State::Done)
-        {
-            match request.start() {
-                Ok(acquiring) => self.state = State::Waiting(acquiring),
-                Err(error) => return Poll::Ready(Err(error)),
-            }
-        }
-        let Self { state: State::Waiting(acquiring), shield } = &mut *self else {
-            // It was polled after its end, when there is nobody left to answer.
-            return Poll::Ready(Err(AcquireError::RuntimeEnded));
+impl<K: Kind> State<K> {
+    fn start(mut request: Acquire<K>) -> Result<Self, AcquireError> {
+        let Some(handle) = request.handle.take() else {
+            return Ok(Self::Asks(request.ask()?, None));
         };
-        shield.poll(Pin::new(acquiring), cx).map(|answer| {
-            self.state = State::Done;
-            answer.map(Lease::new)
-        })
+        let process = request.engine.process();
+        Ok(Self::Shares(Lock::new(Box::pin(process.awaits(handle.begin(request))))))
     }
 }
 
-impl fmt::Debug for AcquireFuture {
+impl<K: Kind> Future for AcquireFuture<K> {
+    type Output = Result<Lease<K>, AcquireError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Self { state, shield } = &mut *self;
+        // Sent at the first poll, and not before. The state is taken out, since `start` consumes the request.
+        if let State::New(_) = state
+            && let State::New(request) = std::mem::replace(state, State::Done)
+        {
+            *state = State::start(*request)?;
+        }
+        if let State::Shares(begun) = state {
+            let begun = ready!(begun.get_mut().as_mut().poll(cx));
+            *state = State::Done;
+            match begun.unwrap_or(Err(AcquireError::RuntimeEnded))? {
+                Begun::Shares(held) => return Poll::Ready(Ok(Lease::of(held))),
+                Begun::Asks(acquiring, turn) => *state = State::Asks(acquiring, Some(turn)),
+            }
+        }
+        let State::Asks(acquiring, turn) = state else {
+            // It was polled after its end, when there is nobody left to answer.
+            return Poll::Ready(Err(AcquireError::RuntimeEnded));
+        };
+        let answer = ready!(shield.poll(Pin::new(acquiring), cx));
+        let turn = turn.take();
+        *state = State::Done;
+        let lease = Lease::new(answer?);
+        if let Some(turn) = turn {
+            turn.won(lease.held());
+        }
+        Poll::Ready(Ok(lease))
+    }
+}
+
+impl<K: Kind> fmt::Debug for AcquireFuture<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AcquireFuture").finish_non_exhaustive()
     }

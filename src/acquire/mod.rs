@@ -3,30 +3,35 @@
 //! It keeps what was asked for. Nothing is checked or sent before it is first polled.
 
 mod future;
+mod nested;
 mod run;
-mod settings;
 mod standing;
 mod target;
 
-use std::{fmt, future::Future, pin::pin, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    future::{Future, IntoFuture},
+    marker::PhantomData,
+    pin::pin,
+    sync::Arc,
+    time::Duration,
+};
 
 use futures::future::{Either, select};
 
+pub(crate) use self::nested::Handle;
 pub use self::{future::AcquireFuture, run::Ran, standing::PlaceInLine};
-pub(crate) use self::{
-    run::{Cover, blocking, blocking_run, run, run_until_lost},
-    settings::settings_of_acquire,
-};
-
 use crate::{
     engine::Engine,
     error::AcquireError,
+    kind::{Excludes, Exclusive, Kind, Lingers},
     lease::Lease,
     protocol::{RenewalPolicy, Target, WaitPolicy},
+    runtime::block_on,
     shield::shield,
 };
 
-/// A request for a lease, made by [`Redlock::acquire`](crate::Redlock::acquire). Await it, or call
+/// A request for a lease of any [kind](Kind), such as [`Redlock::acquire`](crate::Redlock::acquire) makes. Await it, or call
 /// [`blocking`](Acquire::blocking), [`run`](Acquire::run) or [`run_until_lost`](Acquire::run_until_lost).
 ///
 /// ```
@@ -45,9 +50,8 @@ use crate::{
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # }).unwrap();
 /// ```
-#[derive(Clone)]
 #[must_use = "a request does nothing until it is awaited, run or blocked on"]
-pub struct Acquire {
+pub struct Acquire<K: Kind = Exclusive> {
     engine: Arc<Engine>,
     target: Result<Target, AcquireError>,
     ttl: Duration,
@@ -59,9 +63,12 @@ pub struct Acquire {
     linger: Duration,
     lock_delay: Duration,
     alone: bool,
+    /// Of a handle that may hold the resource already.
+    handle: Option<Arc<Handle>>,
+    kind: PhantomData<fn() -> K>,
 }
 
-impl Acquire {
+impl<K: Kind> Acquire<K> {
     fn of(
         engine: Arc<Engine>,
         target: Result<Target, AcquireError>,
@@ -79,6 +86,8 @@ impl Acquire {
             linger: config.linger,
             lock_delay: config.lock_delay,
             alone: false,
+            handle: None,
+            kind: PhantomData,
             engine,
         }
     }
@@ -176,6 +185,50 @@ impl Acquire {
         self
     }
 
+    /// Acquires on this thread, blocking it. No runtime is needed, and it works inside any executor. Do not call it on
+    /// a thread that an executor needs, nor with a runtime that runs on this very thread, as
+    /// [`TokioRuntime::current`](crate::runtime::TokioRuntime::current) does: where that is noticed it is an error, and
+    /// elsewhere it hangs.
+    ///
+    /// # Errors
+    ///
+    /// As when awaited: see [`AcquireError`]; and [`AcquireError::WouldDeadlock`].
+    pub fn blocking(self) -> Result<Lease<K>, AcquireError> {
+        if self.engine.runs_here() {
+            return Err(AcquireError::WouldDeadlock);
+        }
+        block_on(self.into_future())
+    }
+
+    /// Waits for something else first, as long as the request may wait at all; that time is taken off. The error
+    /// is the time for which it has waited in vain.
+    pub(crate) async fn wait_for<T>(
+        &mut self,
+        other: impl Future<Output = T>,
+    ) -> Result<T, Duration> {
+        let since = self.engine.now();
+        let wait = match self.wait_policy {
+            // A single round waits for nothing else.
+            WaitPolicy::OneRound => return Err(Duration::ZERO),
+            WaitPolicy::For(wait) => wait,
+            WaitPolicy::Unlimited => return Ok(shield(other).await),
+        };
+        let limit = self.engine.sleep_until(since.saturating_add(wait));
+        let output = match shield(select(pin!(other), limit)).await {
+            Either::Left((output, _)) => Some(output),
+            Either::Right(_) => None,
+        };
+        let waited = self.engine.now().saturating_since(since);
+        let output = output.ok_or(waited)?;
+        // Without any time left it is one round, as a wait of zero is.
+        let left = wait.saturating_sub(waited);
+        self.wait_policy =
+            if left.is_zero() { WaitPolicy::OneRound } else { WaitPolicy::For(left) };
+        Ok(output)
+    }
+}
+
+impl<K: Excludes> Acquire<K> {
     /// Keeps others out for this long at least from when the lease is granted: one that is released, dropped or run to its
     /// end before then is over for its holder, and the resource is free when the time is up. By default it is free at
     /// once.
@@ -198,38 +251,6 @@ impl Acquire {
     #[doc(alias = "lock_at_least_for")]
     pub const fn hold_at_least(mut self, least: Duration) -> Self {
         self.hold_at_least = Some(least);
-        self
-    }
-
-    /// Keeps the resource for this process for up to `linger` after the release, unless somebody waits for it, so that the
-    /// next acquire here takes it without asking the nodes, and has a new token all the same. By default it is given back
-    /// at once; the builder's [`linger`](crate::Builder::linger) is for all requests.
-    ///
-    /// It is for one process that uses the same resource over and over. Nobody holds a lease meanwhile. Other clients of
-    /// this crate that wait get it when they ask, where the nodes tell of them (`docs/operating.md`, "Who waits", says what
-    /// that needs); any other client waits for `linger` at most, and where this process is killed for the ttl and any lock-delay,
-    /// as behind a holder. One that does not wait, as by [`try_acquire`](crate::Redlock::try_acquire), finds the resource held. Nodes that tell of others do so for the ttl after it was won, and then it is kept for no longer than that; the
-    /// next acquire wins it anew. It is given back before [`close`](crate::Redlock::close) and [`shutdown`](crate::Redlock::shutdown)
-    /// return.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use quorlock::{Redlock, node::MemoryNode};
-    /// # futures::executor::block_on(async {
-    /// # let redlock = Redlock::connect([MemoryNode::new()]).await?;
-    /// let mut last = None;
-    /// for _ in 0..10 {
-    ///     let lease = redlock.acquire("spool").linger(Duration::from_secs(1)).await?;
-    ///     assert!(Some(lease.token()?) > last);
-    ///     last = Some(lease.token()?);
-    ///     lease.release().await?; // the nodes hear of the last one alone
-    /// }
-    /// redlock.close().await?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// # }).unwrap();
-    /// ```
-    pub const fn linger(mut self, linger: Duration) -> Self {
-        self.linger = linger;
         self
     }
 
@@ -279,19 +300,43 @@ impl Acquire {
         self.lock_delay = delay;
         self
     }
+}
 
-    /// Acquires on this thread, blocking it. No runtime is needed, and it works inside any executor. Do not call it on
-    /// a thread that an executor needs, nor with a runtime that runs on this very thread, as
-    /// [`TokioRuntime::current`](crate::runtime::TokioRuntime::current) does: where that is noticed it is an error, and
-    /// elsewhere it hangs.
+impl<K: Lingers> Acquire<K> {
+    /// Keeps the resource for this process for up to `linger` after the release, unless somebody waits for it, so that the
+    /// next acquire here takes it without asking the nodes, and has a new token all the same. By default it is given back
+    /// at once; the builder's [`linger`](crate::Builder::linger) is for all requests.
     ///
-    /// # Errors
+    /// It is for one process that uses the same resource over and over. Nobody holds a lease meanwhile. Other clients of
+    /// this crate that wait get it when they ask, where the nodes tell of them (`docs/operating.md`, "Who waits", says what
+    /// that needs); any other client waits for `linger` at most, and where this process is killed for the ttl and any lock-delay,
+    /// as behind a holder. One that does not wait, as by [`try_acquire`](crate::Redlock::try_acquire), finds the resource held. Nodes that tell of others do so for the ttl after it was won, and then it is kept for no longer than that; the
+    /// next acquire wins it anew. It is given back before [`close`](crate::Redlock::close) and [`shutdown`](crate::Redlock::shutdown)
+    /// return.
     ///
-    /// As when awaited: see [`AcquireError`]; and [`AcquireError::WouldDeadlock`].
-    pub fn blocking(self) -> Result<Lease, AcquireError> {
-        blocking(self.runs_here(), self)
+    /// ```
+    /// # use std::time::Duration;
+    /// # use quorlock::{Redlock, node::MemoryNode};
+    /// # futures::executor::block_on(async {
+    /// # let redlock = Redlock::connect([MemoryNode::new()]).await?;
+    /// let mut last = None;
+    /// for _ in 0..10 {
+    ///     let lease = redlock.acquire("spool").linger(Duration::from_secs(1)).await?;
+    ///     assert!(Some(lease.token()?) > last);
+    ///     last = Some(lease.token()?);
+    ///     lease.release().await?; // the nodes hear of the last one alone
+    /// }
+    /// redlock.close().await?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// ```
+    pub const fn linger(mut self, linger: Duration) -> Self {
+        self.linger = linger;
+        self
     }
+}
 
+impl Acquire<Exclusive> {
     /// It has a round of its own, is not handed on, and does not linger.
     pub(crate) const fn alone(mut self) -> Self {
         (self.alone, self.linger) = (true, Duration::ZERO);
@@ -304,60 +349,38 @@ impl Acquire {
         self
     }
 
-    /// The least validity that is accepted.
-    pub(crate) fn least(&self) -> Duration {
-        self.min_validity.max(self.hold_at_least.unwrap_or_default())
-    }
-
-    /// How long others are to be kept out at least.
-    pub(crate) const fn least_hold(&self) -> Option<Duration> {
-        self.hold_at_least
-    }
-
-    /// For how long the nodes are to keep the keys beyond the ttl at least.
-    pub(crate) const fn least_delay(&self) -> Duration {
-        self.lock_delay
-    }
-
-    /// What is asked for; `None` where that cannot be.
-    pub(crate) fn asked_for(&self) -> Option<Target> {
-        self.target.as_ref().ok().cloned()
-    }
-
-    /// Whether this thread must not wait for an answer, since it has to give it.
-    pub(crate) fn runs_here(&self) -> bool {
-        self.engine.runs_here()
-    }
-
-    /// Waits for something else first, as long as the request may wait at all; that time is taken off. The error
-    /// is the time for which it has waited in vain.
-    pub(crate) async fn wait_for<T>(
-        &mut self,
-        other: impl Future<Output = T>,
-    ) -> Result<T, Duration> {
-        let since = self.engine.now();
-        let wait = match self.wait_policy {
-            // A single round waits for nothing else.
-            WaitPolicy::OneRound => return Err(Duration::ZERO),
-            WaitPolicy::For(wait) => wait,
-            WaitPolicy::Unlimited => return Ok(shield(other).await),
-        };
-        let limit = self.engine.sleep_until(since.saturating_add(wait));
-        let output = match shield(select(pin!(other), limit)).await {
-            Either::Left((output, _)) => Some(output),
-            Either::Right(_) => None,
-        };
-        let waited = self.engine.now().saturating_since(since);
-        let output = output.ok_or(waited)?;
-        // Without any time left it is one round, as a wait of zero is.
-        let left = wait.saturating_sub(waited);
-        self.wait_policy =
-            if left.is_zero() { WaitPolicy::OneRound } else { WaitPolicy::For(left) };
-        Ok(output)
+    /// The same of a handle, which may hold it already.
+    pub(crate) fn of_handle<K: Kind>(self, handle: Arc<Handle>) -> Acquire<K> {
+        let Self { engine, target, ttl, min_validity, wait_policy, .. } = self;
+        let Self { through_outages, renewal, hold_at_least, linger, lock_delay, alone, .. } = self;
+        let (handle, kind) = (Some(handle), PhantomData);
+        Acquire {
+            engine,
+            target,
+            ttl,
+            min_validity,
+            wait_policy,
+            through_outages,
+            renewal,
+            hold_at_least,
+            linger,
+            lock_delay,
+            alone,
+            handle,
+            kind,
+        }
     }
 }
 
-impl fmt::Debug for Acquire {
+/// By hand, since a kind is nothing that could be cloned.
+impl<K: Kind> Clone for Acquire<K> {
+    fn clone(&self) -> Self {
+        let (engine, target) = (Arc::clone(&self.engine), self.target.clone());
+        Self { engine, target, handle: self.handle.clone(), ..*self }
+    }
+}
+
+impl<K: Kind> fmt::Debug for Acquire<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Acquire")
             .field("target", &self.target)

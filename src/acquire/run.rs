@@ -4,16 +4,14 @@
 //! without a lease, nor poll work that is dropped by a loss once the lease is over by the clock. Readers and permits run
 //! theirs here too.
 
-use std::{
-    future::{Future, IntoFuture},
-    pin::pin,
-};
+use std::{future::Future, pin::pin};
 
 use futures::future::{Either, select};
 
 use super::Acquire;
 use crate::{
     error::{AcquireError, LeaseLost, RunError},
+    kind::Kind,
     lease::{Lease, LeaseSignal, Release},
     runtime::block_on,
 };
@@ -30,44 +28,17 @@ pub struct Ran<T> {
     pub lost: Option<LeaseLost>,
 }
 
-/// What covers work: a lease, or what has one.
-pub(crate) trait Cover: Sized {
-    /// The lease.
-    fn lease(&self) -> &Lease;
-
-    /// Gives it back.
-    fn give_back(self) -> Release;
-
-    /// Gives it back behind work that has ended. Where it was lost by then, what that has sent may be on its way, and
-    /// others are kept out for the lock-delay.
-    fn end(self, lost: Option<&LeaseLost>) -> Option<Release> {
-        (lost.is_none() || self.lease().lock_delay().is_zero()).then(|| self.give_back())
-    }
-}
-
-impl Cover for Lease {
-    fn lease(&self) -> &Lease {
-        self
-    }
-
-    fn give_back(self) -> Release {
-        self.release()
-    }
-}
-
-/// What a request gets, blocking this thread, unless that is the one that has to answer it.
-pub(crate) fn blocking<T>(
-    runs_here: bool,
-    request: impl IntoFuture<Output = Result<T, AcquireError>>,
-) -> Result<T, AcquireError> {
-    if runs_here {
-        return Err(AcquireError::WouldDeadlock);
-    }
-    block_on(request.into_future())
+/// Gives a lease back behind work that has ended. Where it was lost by then, what that has sent may be on its way, and
+/// others are kept out for the lock-delay.
+fn end<K: Kind>(lease: Lease<K>, lost: Option<&LeaseLost>) -> Option<Release> {
+    (lost.is_none() || lease.lock_delay().is_zero()).then(|| lease.release())
 }
 
 /// What work returns, unless the loss comes first, which drops it where it stands.
-async fn unless_lost<T>(lease: &Lease, work: impl Future<Output = T>) -> Result<T, LeaseLost> {
+async fn unless_lost<K: Kind, T>(
+    lease: &Lease<K>,
+    work: impl Future<Output = T>,
+) -> Result<T, LeaseLost> {
     // The loss is looked at first, and by the clock: work that is ready at the same moment may be too late.
     match select(pin!(lease.lost()), pin!(work)).await {
         Either::Left((lost, _)) => Err(lost),
@@ -75,57 +46,17 @@ async fn unless_lost<T>(lease: &Lease, work: impl Future<Output = T>) -> Result<
     }
 }
 
-/// [`Acquire::run`], under whatever is acquired.
-pub(crate) async fn run<C: Cover, T>(
-    acquiring: impl Future<Output = Result<C, AcquireError>>,
-    work: impl AsyncFnOnce(&C) -> T,
-) -> Result<T, RunError> {
-    let cover = acquiring.await?;
-    cover.lease().begin_work()?;
-    let result = unless_lost(cover.lease(), work(&cover)).await?;
-    give_back(cover).await;
-    Ok(result)
-}
-
 /// Behind work that has come to its end.
-async fn give_back(cover: impl Cover) {
-    let lost = cover.lease().check().err();
-    if let Some(release) = cover.end(lost.as_ref()) {
+async fn give_back<K: Kind>(lease: Lease<K>) -> Option<LeaseLost> {
+    let lost = lease.check().err();
+    if let Some(release) = end(lease, lost.as_ref()) {
         // What was not confirmed goes on in the background, and the work is done all the same.
         drop(release.await);
     }
+    lost
 }
 
-/// [`Acquire::run_until_lost`], under whatever is acquired.
-pub(crate) async fn run_until_lost<C: Cover, T>(
-    acquiring: impl Future<Output = Result<C, AcquireError>>,
-    work: impl AsyncFnOnce(&C, LeaseSignal) -> T,
-) -> Result<Ran<T>, AcquireError> {
-    let cover = acquiring.await?;
-    cover.lease().begin_work().map_err(|_| AcquireError::Closed)?;
-    let output = work(&cover, cover.lease().signal()).await;
-    let lost = cover.lease().check().err();
-    if let Some(release) = cover.end(lost.as_ref()) {
-        drop(release.await);
-    }
-    Ok(Ran { output, lost })
-}
-
-/// [`Acquire::blocking_run`], under what has been acquired, on a thread that may block.
-pub(crate) fn blocking_run<C: Cover, T>(
-    cover: C,
-    work: impl FnOnce(&C) -> T,
-) -> Result<Ran<T>, AcquireError> {
-    cover.lease().begin_work().map_err(|_| AcquireError::Closed)?;
-    let output = work(&cover);
-    let lost = cover.lease().check().err();
-    if let Some(release) = cover.end(lost.as_ref()) {
-        drop(block_on(release));
-    }
-    Ok(Ran { output, lost })
-}
-
-impl Acquire {
+impl<K: Kind> Acquire<K> {
     /// Runs `work` under a lease and releases it afterwards. When the lease is lost, `work` is dropped where it
     /// stands: for work with a cleanup there is [`run_until_lost`](Acquire::run_until_lost). It is not polled once the lease
     /// is over, also not in a process that stood still.
@@ -158,8 +89,12 @@ impl Acquire {
     /// # Cancel safety
     ///
     /// Dropping the future drops `work` where it stands, and releases in the background.
-    pub async fn run<T>(self, work: impl AsyncFnOnce(&Lease) -> T) -> Result<T, RunError> {
-        run(self.into_future(), work).await
+    pub async fn run<T>(self, work: impl AsyncFnOnce(&Lease<K>) -> T) -> Result<T, RunError> {
+        let lease = self.await?;
+        lease.begin_work()?;
+        let result = unless_lost(&lease, work(&lease)).await?;
+        give_back(lease).await;
+        Ok(result)
     }
 
     /// Runs `work` under a lease, to its end whatever becomes of the lease, and releases it afterwards. It is for work
@@ -200,9 +135,13 @@ impl Acquire {
     /// Dropping the future drops `work` where it stands, and releases in the background.
     pub async fn run_until_lost<T>(
         self,
-        work: impl AsyncFnOnce(&Lease, LeaseSignal) -> T,
+        work: impl AsyncFnOnce(&Lease<K>, LeaseSignal) -> T,
     ) -> Result<Ran<T>, AcquireError> {
-        run_until_lost(self.into_future(), work).await
+        let lease = self.await?;
+        lease.begin_work().map_err(|_| AcquireError::Closed)?;
+        let output = work(&lease, lease.signal()).await;
+        let lost = give_back(lease).await;
+        Ok(Ran { output, lost })
     }
 
     /// [`run_until_lost`](Acquire::run_until_lost), blocking this thread. No runtime is needed. Nothing can stop work on a
@@ -220,12 +159,19 @@ impl Acquire {
     /// # Errors
     ///
     /// As for [`run_until_lost`](Acquire::run_until_lost), and [`AcquireError::WouldDeadlock`].
-    pub fn blocking_run<T>(self, work: impl FnOnce(&Lease) -> T) -> Result<Ran<T>, AcquireError> {
-        blocking_run(self.blocking()?, work)
+    pub fn blocking_run<T>(
+        self,
+        work: impl FnOnce(&Lease<K>) -> T,
+    ) -> Result<Ran<T>, AcquireError> {
+        let lease = self.blocking()?;
+        lease.begin_work().map_err(|_| AcquireError::Closed)?;
+        let output = work(&lease);
+        let lost = block_on(give_back(lease));
+        Ok(Ran { output, lost })
     }
 }
 
-impl Lease {
+impl<K: Kind> Lease<K> {
     /// Runs `work` under this lease and releases it afterwards, as [`Acquire::run`] does for a lease of its own: `work` is
     /// dropped where it stands when the lease is lost, and is not polled once it is over.
     ///

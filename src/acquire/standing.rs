@@ -3,6 +3,7 @@
 //! It only shows what the line knows; nothing is decided by it.
 
 use super::future::{AcquireFuture, State};
+use crate::kind::Kind;
 
 /// Where a request stands in line: [`AcquireFuture::standing`].
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -18,7 +19,7 @@ pub struct PlaceInLine {
     pub holder: Option<String>,
 }
 
-impl AcquireFuture {
+impl<K: Kind> AcquireFuture<K> {
     /// Where it stands in line at this moment. `None` before it is first polled, once it is answered, and for a request
     /// that does not wait.
     ///
@@ -40,7 +41,7 @@ impl AcquireFuture {
     /// ```
     #[must_use]
     pub fn standing(&self) -> Option<PlaceInLine> {
-        let State::Waiting(acquiring) = &self.state else { return None };
+        let State::Asks(acquiring, _) = &self.state else { return None };
         let (ahead, holder) = acquiring.standing()?;
         Some(PlaceInLine { here: ahead.here, elsewhere: ahead.elsewhere, holder })
     }

@@ -23,7 +23,7 @@ use super::{
     resources::ResourceSlot,
 };
 use crate::{
-    error::{AcquireError, ReadersError, SemaphoreError, TogetherError},
+    error::{Ability, AcquireError, Unsupported},
     protocol::{Acquisition, says_at},
     telemetry::metrics,
 };
@@ -98,41 +98,20 @@ impl Drop for Acquiring {
 }
 
 impl Engine {
-    /// Why no more than one resource can be had at once, if that is so.
-    pub(crate) fn may_take_sets(&self) -> Result<(), TogetherError> {
+    /// Whether these nodes can do it; the error names the first that cannot.
+    pub(crate) fn can(&self, ability: Ability) -> Result<(), Unsupported> {
         if self.config.classic {
-            return Err(TogetherError::Classic);
+            return Err(Unsupported::Classic { ability });
         }
-        match self.takes_no_sets.and_then(|node| Some((node, self.slot(node)?))) {
+        let unable = match ability {
+            Ability::Sets => self.takes_no_sets,
+            Ability::Readers => self.takes_no_readers,
+            Ability::Slots => self.picks_no_slots,
+        };
+        match unable.and_then(|node| Some((node, self.slot(node)?))) {
             None => Ok(()),
             Some((node, slot)) => {
-                Err(TogetherError::OneAtATime { node, address: Arc::clone(&slot.address) })
-            }
-        }
-    }
-
-    /// Why a resource cannot be read together with others, if that is so.
-    pub(crate) fn may_read(&self) -> Result<(), ReadersError> {
-        if self.config.classic {
-            return Err(ReadersError::Classic);
-        }
-        match self.takes_no_readers.and_then(|node| Some((node, self.slot(node)?))) {
-            None => Ok(()),
-            Some((node, slot)) => {
-                Err(ReadersError::OneAtATime { node, address: Arc::clone(&slot.address) })
-            }
-        }
-    }
-
-    /// Why nobody can have a permit here, if that is so.
-    pub(crate) fn may_pick(&self) -> Result<(), SemaphoreError> {
-        if self.config.classic {
-            return Err(SemaphoreError::Classic);
-        }
-        match self.picks_no_slots.and_then(|node| Some((node, self.slot(node)?))) {
-            None => Ok(()),
-            Some((node, slot)) => {
-                Err(SemaphoreError::PicksNone { node, address: Arc::clone(&slot.address) })
+                Err(Unsupported::Node { ability, node, address: Arc::clone(&slot.address) })
             }
         }
     }

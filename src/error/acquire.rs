@@ -7,13 +7,13 @@ use std::time::Duration;
 use thiserror::Error;
 
 use super::{
-    ReadersError, Reports, TogetherError, WOULD_DEADLOCK,
+    Reports, Unsupported, WOULD_DEADLOCK,
     acquire_text::{Contended, HoldTooLong, Quarantined, Ttl, others_wait},
     named::NotAcquired,
 };
 use crate::{
     config::LockDelayTooLong,
-    protocol::{Resource, ResourceError, Target},
+    protocol::{Resource, ResourceError, ResourceSetError, Target},
     text::rounded,
 };
 
@@ -125,12 +125,12 @@ pub enum AcquireError {
     /// The name cannot be a resource. Nothing was sent. The field says what is accepted.
     #[error("the resource cannot be locked, and nothing was sent: {0}")]
     Resource(ResourceError),
-    /// Several resources cannot be had at once. Nothing was sent. The field says why.
+    /// No resource was named for a lease of several, or too many. Nothing was sent. The field says what is accepted.
     #[error("the resources cannot be locked at once, and nothing was sent: {0}")]
-    Together(TogetherError),
-    /// The resource cannot be read together with others. Nothing was sent. The field says why.
-    #[error("the resource cannot be shared by readers, and nothing was sent: {0}")]
-    Readers(ReadersError),
+    Set(ResourceSetError),
+    /// This kind of lease is not to be had from these nodes. Nothing was sent. The field says why.
+    #[error("the nodes cannot grant this kind of lease, and nothing was sent: {0}")]
+    Unsupported(Unsupported),
     /// The ttl is out of range, or leaves nothing after drift and minimum validity. Nothing was sent.
     /// Ask for a ttl between `min` and `max` that is longer than the minimum validity.
     #[error("{}{}; nothing was sent", NotAcquired(target), Ttl { ttl, min_validity, min, max })]
@@ -207,8 +207,8 @@ debug_is_text! { enum AcquireError {
     TooLate { target, ttl, elapsed, min_validity },
     Crowded { target, waited, waiting },
     Resource(error),
-    Together(error),
-    Readers(error),
+    Set(error),
+    Unsupported(error),
     Ttl { target, ttl, min_validity, min, max },
     HoldTooLong { target, hold, max, max_ttl, lock_delay },
     LockDelayTooLong { target, lock_delay, ttl, max_ttl },
@@ -269,8 +269,8 @@ impl AcquireError {
             Self::TooLate { .. } => "too_late",
             Self::Crowded { .. } => "crowded",
             Self::Resource(_)
-            | Self::Together(_)
-            | Self::Readers(_)
+            | Self::Set(_)
+            | Self::Unsupported(_)
             | Self::Ttl { .. }
             | Self::HoldTooLong { .. }
             | Self::LockDelayTooLong { .. } => "refused",
@@ -310,8 +310,8 @@ impl AcquireError {
             Self::NoQuorum { .. } => PAUSE_IN_AN_OUTAGE,
             Self::Crowded { .. } | Self::TooLate { .. } => SHORTEST_PAUSE,
             Self::Resource(_)
-            | Self::Together(_)
-            | Self::Readers(_)
+            | Self::Set(_)
+            | Self::Unsupported(_)
             | Self::Ttl { .. }
             | Self::HoldTooLong { .. }
             | Self::LockDelayTooLong { .. }
@@ -337,8 +337,8 @@ impl AcquireError {
             | Self::HoldTooLong { target, .. }
             | Self::LockDelayTooLong { target, .. } => target.as_ref(),
             Self::Resource(_)
-            | Self::Together(_)
-            | Self::Readers(_)
+            | Self::Set(_)
+            | Self::Unsupported(_)
             | Self::Closed
             | Self::RuntimeEnded
             | Self::WouldDeadlock => None,

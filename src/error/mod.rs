@@ -12,7 +12,7 @@ mod lease;
 mod named;
 mod reports;
 mod semaphore;
-mod together;
+mod unsupported;
 
 pub use self::{
     acquire::AcquireError,
@@ -21,7 +21,7 @@ pub use self::{
     lease::{ExtendError, LeaseLost, NoToken, ReleaseError, RunError},
     reports::{NodeOutcome, NodeReport, Reports},
     semaphore::SemaphoreError,
-    together::{ReadersError, TogetherError},
+    unsupported::{Ability, Unsupported},
 };
 
 /// What is said wherever a blocking form is called on the thread that has to answer it.

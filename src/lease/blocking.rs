@@ -7,11 +7,12 @@ use std::time::Duration;
 use super::{Lease, LeaseSignal};
 use crate::{
     error::{ExtendError, LeaseLost, WouldDeadlock},
+    kind::Kind,
     protocol::LossReason,
     runtime::block_on,
 };
 
-impl Lease {
+impl<K: Kind> Lease<K> {
     /// [`lost`](Lease::lost), blocking this thread. No runtime is needed.
     ///
     /// # Errors

@@ -5,6 +5,7 @@
 use std::{
     future::Future,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -12,11 +13,12 @@ use super::Lease;
 use crate::{
     engine::ReleaseAnswer,
     error::ReleaseError,
+    kind::{Excludes, Kind},
     runtime::{Process, block_on},
     shield::Shield,
 };
 
-impl Lease {
+impl<K: Kind> Lease<K> {
     /// Ends the lease now, so that others need not wait for the ttl and any lock-delay; with
     /// [`hold_at_least`](crate::Acquire::hold_at_least), so that they wait until that time is over and no longer.
     ///
@@ -36,23 +38,16 @@ impl Lease {
     /// future does not stop it: only its result is lost.
     #[doc(alias = "unlock")]
     pub fn release(self) -> Release {
-        self.start_release()
-    }
-
-    /// Releases it for the last of several who hold it together.
-    pub(crate) fn start_release(&self) -> Release {
-        let (answer, process) = (self.held.release().map_err(Some), self.held.engine.process());
+        let process = self.held.engine.process();
+        // The last one who holds it: nobody can join any more.
+        let last = Arc::into_inner(self.held);
+        let answer = last.map_or(Ok(ReleaseAnswer::HandedOn), |last| last.release().map_err(Some));
         Release { answer, process, shield: Shield::default() }
     }
 
-    /// As dropping it does, for the last of several who hold it together.
-    pub(crate) fn let_go(&self) {
-        self.held.let_go();
-    }
-
-    /// The end for one of several who hold it together, and not for the last.
-    pub(crate) fn left_to_others(&self) -> Release {
-        let (answer, process) = (Ok(ReleaseAnswer::HandedOn), self.held.engine.process());
+    /// Releases it for whoever holds it, before they let go of it.
+    pub(crate) fn start_release(&self) -> Release {
+        let (answer, process) = (self.held.release().map_err(Some), self.held.engine.process());
         Release { answer, process, shield: Shield::default() }
     }
 
@@ -62,19 +57,23 @@ impl Lease {
     ///
     /// As for [`release`](Lease::release), and [`ReleaseError::WouldDeadlock`].
     pub fn blocking_release(self) -> Result<(), ReleaseError> {
-        if self.held.engine.runs_here() {
+        let runs_here = self.runs_here();
+        let release = self.release();
+        if runs_here && !matches!(release.answer, Ok(ReleaseAnswer::HandedOn)) {
             // It is started, and nobody waits for it.
-            drop(self.start_release());
             return Err(ReleaseError::WouldDeadlock);
         }
-        block_on(self.release())
+        block_on(release)
     }
+}
 
+impl<K: Excludes> Lease<K> {
     /// Ends the lease without releasing it: it is not renewed any more, and nothing is sent. The key keeps others out
     /// until it expires, a ttl and the lock-delay after it was granted or extended last. It is for work that must be left
     /// alone for a while after a failure; where a time is known before, [`hold_at_least`](crate::Acquire::hold_at_least) says it.
     ///
-    /// For the holder it is over at once. An extension that is under way may still count.
+    /// For the holder it is over at once, and for all of them where it is re-entrant. An extension that is under way may
+    /// still count.
     ///
     /// ```
     /// # use std::time::Duration;

@@ -4,16 +4,19 @@
 //! dropped, inside or outside a runtime.
 
 mod blocking;
+mod downgrade;
 mod ending;
+mod kinds;
 mod signal;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, marker::PhantomData, sync::Arc, time::Duration};
 
-pub use self::{ending::Release, signal::LeaseSignal};
+pub use self::{downgrade::DowngradeError, ending::Release, signal::LeaseSignal};
 use crate::{
     engine::{Engine, HeldTerm, LeaseTerm},
-    error::{ExtendError, LeaseLost, NoToken, Reports},
-    protocol::{ExtendOutcome, FencingToken, LossReason, Owner, Resource, Target},
+    error::{ExtendError, LeaseLost, Reports},
+    kind::{Exclusive, Kind},
+    protocol::{ExtendOutcome, LossReason, Owner, Resource, Target},
     shield::shield,
 };
 
@@ -47,14 +50,25 @@ use crate::{
 /// ```
 #[must_use = "dropping a lease releases it at once"]
 #[clippy::has_significant_drop]
-pub struct Lease {
-    held: HeldTerm,
+pub struct Lease<K: Kind = Exclusive> {
+    /// Several hold it where readers or the tasks of a handle share it.
+    held: Arc<HeldTerm>,
+    kind: PhantomData<fn() -> K>,
 }
 
-impl Lease {
+impl<K: Kind> Lease<K> {
     pub(crate) fn new(held: HeldTerm) -> Self {
         held.term.handle_taken();
-        Self { held }
+        Self::of(Arc::new(held))
+    }
+
+    /// One more who holds it.
+    pub(crate) const fn of(held: Arc<HeldTerm>) -> Self {
+        Self { held, kind: PhantomData }
+    }
+
+    pub(crate) const fn held(&self) -> &Arc<HeldTerm> {
+        &self.held
     }
 
     /// Work begins that ends when the lease is lost.
@@ -67,17 +81,12 @@ impl Lease {
         self.held.engine.runs_here()
     }
 
-    /// Others are kept out for so long from now, whenever it is released.
-    pub(crate) fn hold_for(&self, least: Duration) {
-        self.held.hold_for(least);
-    }
-
     /// What it is a face of.
-    pub(crate) const fn held_term(&self) -> &LeaseTerm {
+    pub(crate) fn held_term(&self) -> &LeaseTerm {
         self.term()
     }
 
-    pub(crate) const fn engine(&self) -> &Arc<Engine> {
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
         &self.held.engine
     }
 
@@ -85,12 +94,7 @@ impl Lease {
         self.term().target()
     }
 
-    /// It is shared with readers from now on, where it still holds.
-    pub(crate) fn go_on_as_reader(&mut self) {
-        self.held.downgrade();
-    }
-
-    const fn term(&self) -> &LeaseTerm {
+    fn term(&self) -> &LeaseTerm {
         &self.held.term
     }
 
@@ -104,30 +108,25 @@ impl Lease {
         self.term().target().resources()
     }
 
-    /// The number of the slot that it is, of a semaphore.
-    pub(crate) fn slot(&self) -> Option<u8> {
-        match self.term().target() {
-            Target::Slot(slot) => Some(slot.number()),
-            _ => None,
-        }
-    }
-
     /// The value of the key on the nodes, unique to this lease. It is of use in logs, and to find the
     /// holder of a key.
     pub fn owner(&self) -> Owner {
         self.term().owner()
     }
 
-    /// A number larger than that of every lease on this resource that was granted before this one was asked for. It is
-    /// for the store that the work writes to, which must refuse a smaller one than it has seen. `docs/fencing.md` has
-    /// recipes, also for writes that must happen once.
+    /// The token of the lease, by its kind.
     ///
-    /// # Errors
+    /// - A lease that excludes others has a [`FencingToken`](crate::FencingToken): a number larger than that of every lease
+    ///   on this resource that was granted before this one was asked for. The store that the work writes to refuses a
+    ///   smaller one than it has seen. In classic mode there is none ([`NoToken`](crate::NoToken)). That of a permit
+    ///   rises with every holder of the same [`slot`](Lease::slot); tokens of different slots say nothing of each other.
+    /// - A reader has a [`ReadToken`](crate::ReadToken): up to which write it may see. It is for the store that it reads
+    ///   from, and for [`FenceGate::admit_read`](crate::FenceGate::admit_read).
     ///
-    /// [`NoToken`], in classic mode and nowhere else.
+    /// `docs/fencing.md` has recipes, also for writes that must happen once.
     #[doc(alias = "fencing_token")]
-    pub fn token(&self) -> Result<FencingToken, NoToken> {
-        self.term().token().ok_or(NoToken)
+    pub fn token(&self) -> K::Token {
+        K::token(self.term().token())
     }
 
     /// The lifetime that was asked for.
@@ -257,12 +256,13 @@ impl Lease {
     }
 }
 
-impl fmt::Debug for Lease {
+impl<K: Kind> fmt::Debug for Lease<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lease")
+        f.debug_struct(K::LEASE)
             .field("resource", self.resource())
             .field("owner", &self.owner())
-            .field("token", &self.token().ok())
+            .field("token", &self.term().token())
+            .field("holders", &Arc::strong_count(&self.held))
             .field("validity", &self.validity())
             .finish_non_exhaustive()
     }

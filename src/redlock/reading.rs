@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Redlock;
-use crate::{acquire::Acquire, protocol::WaitPolicy, reading::Read};
+use crate::{acquire::Acquire, kind::Shared, protocol::WaitPolicy};
 
 impl Redlock {
     /// A request to read a resource together with others who read it, while nobody writes. It waits for up to the builder's
@@ -36,19 +36,19 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// Awaited, those of [`acquire`](Redlock::acquire), and [`AcquireError::Readers`](crate::AcquireError::Readers):
+    /// Awaited, those of [`acquire`](Redlock::acquire), and [`AcquireError::Unsupported`](crate::AcquireError::Unsupported):
     /// [`Builder::classic`](crate::Builder::classic), or a node of a user's that knows of no readers.
     #[doc(alias = "shared")]
-    pub fn read(&self, resource: impl AsRef<[u8]>) -> Read {
+    pub fn read(&self, resource: impl AsRef<[u8]>) -> Acquire<Shared> {
         let wait_policy = WaitPolicy::For(self.engine.config.wait);
-        Read::new(Acquire::read(Arc::clone(&self.engine), resource.as_ref(), wait_policy))
+        Acquire::read(Arc::clone(&self.engine), resource.as_ref(), wait_policy)
     }
 
     /// A request to [`read`](Redlock::read) that is one round: it asks every node once, and does not wait while somebody
     /// writes, or waits to.
-    pub fn try_read(&self, resource: impl AsRef<[u8]>) -> Read {
+    pub fn try_read(&self, resource: impl AsRef<[u8]>) -> Acquire<Shared> {
         let engine = Arc::clone(&self.engine);
-        Read::new(Acquire::read(engine, resource.as_ref(), WaitPolicy::OneRound))
+        Acquire::read(engine, resource.as_ref(), WaitPolicy::OneRound)
     }
 
     /// The same as [`acquire`](Redlock::acquire): whoever has a plain lease writes, and keeps out those who

@@ -3,7 +3,11 @@
 use std::sync::Arc;
 
 use super::Redlock;
-use crate::{error::SemaphoreError, protocol::Slots, semaphore::Semaphore};
+use crate::{
+    error::{Ability, SemaphoreError},
+    protocol::Slots,
+    semaphore::Semaphore,
+};
 
 impl Redlock {
     /// A semaphore of so many permits, from 1 to 256: at most so many are held at a time, by whichever processes. Nothing is
@@ -36,7 +40,7 @@ impl Redlock {
         permits: usize,
     ) -> Result<Semaphore, SemaphoreError> {
         let slots = Slots::new(&self.engine.config.key_prefix, name, permits)?;
-        self.engine.may_pick()?;
+        self.engine.can(Ability::Slots)?;
         Ok(Semaphore::new(Arc::clone(&self.engine), slots))
     }
 }

@@ -34,8 +34,9 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// Awaited, those of [`acquire`](Redlock::acquire), and [`AcquireError::Together`](crate::AcquireError::Together): no
-    /// resource or more than 32, [`Builder::classic`](crate::Builder::classic), or a node of a user's that takes one at a time.
+    /// Awaited, those of [`acquire`](Redlock::acquire), [`AcquireError::Set`](crate::AcquireError::Set): no resource or more
+    /// than 32, and [`AcquireError::Unsupported`](crate::AcquireError::Unsupported):
+    /// [`Builder::classic`](crate::Builder::classic), or a node of a user's that takes one at a time.
     /// [`Contended`](crate::AcquireError::Contended) names the one that is in the way for longest.
     #[doc(alias = "multilock")]
     pub fn acquire_all<I>(&self, resources: I) -> Acquire

@@ -3,8 +3,8 @@
 use std::{future::IntoFuture, sync::Arc};
 
 use quorlock::{
-    AcquireError, Holder, Permit, PermitAcquire, PermitFuture, Redlock, Semaphore, SemaphoreError,
-    SlotsError,
+    Ability, AcquireError, AcquireFuture, Holder, Permit, PermitAcquire, Redlock, Semaphore,
+    SemaphoreError, Slot, SlotsError, Unsupported,
     node::{MemoryNode, Node, NodeCall, NodeContext, NodeFuture, NodeSpec, NodeState, NodeStatus},
     protocol::{Command, Join, Marker},
 };
@@ -13,7 +13,7 @@ use super::{error, fleet, future, plain, sent};
 
 const _: () = {
     plain::<(Semaphore, Permit, PermitAcquire)>();
-    future::<PermitFuture>();
+    future::<AcquireFuture<Slot>>();
     error::<SemaphoreError>();
     error::<SlotsError>();
 };
@@ -53,10 +53,11 @@ async fn what_cannot_be_a_semaphore_is_refused_before_anything_is_sent() {
 
     let classic = Redlock::builder().nodes(fleet()).classic().connect().await.unwrap();
     let error = classic.semaphore("s", 1).unwrap_err();
-    assert_eq!(error, SemaphoreError::Classic);
+    let ability = Ability::Slots;
+    assert_eq!(error, SemaphoreError::Unsupported(Unsupported::Classic { ability }));
     assert_eq!(
         error.to_string(),
-        "in classic mode a node cannot pick a permit that is free, leave out Builder::classic"
+        "in classic mode a node does not pick a permit that is free; leave out Builder::classic"
     );
 
     let node = NodeSpec::new(Arc::new(Plain(MemoryNode::new())));
@@ -64,7 +65,7 @@ async fn what_cannot_be_a_semaphore_is_refused_before_anything_is_sent() {
     let error = own.semaphore("s", 1).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "node 0 (plain) does not pick a permit that is free, see Node::picks_slots"
+        "node 0 (plain) does not pick a permit that is free; see Node::picks_slots"
     );
 }
 

@@ -15,7 +15,7 @@ use std::{
 };
 
 use quorlock::{
-    FenceGate, LossReason, ReadFuture, ReadLease, Redlock, ShutdownError,
+    AcquireFuture, FenceGate, LossReason, ReadLease, Redlock, Shared, ShutdownError,
     node::{MemoryNode, NodeSpec},
     protocol::FencingToken,
     runtime::Runtime,
@@ -28,7 +28,7 @@ use crate::{
 
 const TTL: Duration = Duration::from_secs(10);
 
-fn waits(redlock: &Redlock) -> ReadFuture {
+fn waits(redlock: &Redlock) -> AcquireFuture<Shared> {
     let mut future = redlock.read("r").wait(60 * SECOND).into_future();
     assert!(poll(&mut future).is_pending());
     future

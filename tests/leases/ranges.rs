@@ -12,7 +12,7 @@ use std::{
 };
 
 use quorlock::{
-    AcquireError, Redlock, TogetherError,
+    Ability, AcquireError, Redlock, Unsupported,
     node::{MemoryNode, Node, NodeCall, NodeContext, NodeFuture, NodeSpec, NodeStatus},
     protocol::{Command, Floor, Join, Marker},
 };
@@ -121,7 +121,8 @@ fn several_resources_at_once_are_refused_where_a_node_takes_one_at_a_time() {
     let redlock =
         Redlock::blocking_connect([sound(), NodeSpec::new(Arc::new(odd)), sound()]).unwrap();
     let refused = redlock.acquire_all(["a", "b"]).blocking().unwrap_err();
-    let AcquireError::Together(TogetherError::OneAtATime { node, .. }) = refused else {
+    let AcquireError::Unsupported(Unsupported::Node { node, ability: Ability::Sets, .. }) = refused
+    else {
         panic!("{refused}")
     };
     assert_eq!((node.index(), most.load(Ordering::Relaxed)), (1, 0), "nothing was sent");

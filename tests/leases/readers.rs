@@ -11,7 +11,8 @@ use std::{
 
 use futures::future::join_all;
 use quorlock::{
-    LossReason, ReadFuture, ReadLease, ReadToken, ReadersError, Redlock, node::MemoryNode,
+    AcquireFuture, DowngradeError, LossReason, ReadLease, ReadToken, Redlock, Shared,
+    node::MemoryNode,
 };
 
 use crate::{
@@ -27,13 +28,13 @@ fn read(world: &Fixture, redlock: &Redlock) -> ReadLease {
     world.machine.sim.block_on(redlock.read("r").into_future()).unwrap()
 }
 
-fn waits(redlock: &Redlock) -> ReadFuture {
+fn waits(redlock: &Redlock) -> AcquireFuture<Shared> {
     let mut future = redlock.read("r").wait(60 * SECOND).into_future();
     assert!(poll(&mut future).is_pending());
     future
 }
 
-fn got(future: &mut ReadFuture) -> ReadLease {
+fn got(future: &mut AcquireFuture<Shared>) -> ReadLease {
     match poll(future) {
         Poll::Ready(answer) => answer.unwrap(),
         Poll::Pending => panic!("it waits"),
@@ -367,13 +368,13 @@ fn what_cannot_be_shared_is_given_back_as_it_was() {
     let set = world.redlock.acquire_all(["a", "b"]).into_future();
     let set = world.machine.sim.block_on(set).unwrap();
     let refused = set.downgrade().unwrap_err();
-    assert_eq!(refused.reason, ReadersError::Several { resources: 2 });
-    refused.lease.check().unwrap();
+    assert!(matches!(refused, DowngradeError::Several { resources: 2, .. }));
+    refused.into_lease().check().unwrap();
     let semaphore = world.redlock.semaphore("s", 2).unwrap();
     let permit = world.machine.sim.block_on(semaphore.acquire().into_future()).unwrap();
     let refused = permit.into_lease().downgrade().unwrap_err();
-    assert_eq!(refused.reason, ReadersError::Permit);
-    refused.lease.check().unwrap();
+    assert!(matches!(refused, DowngradeError::Permit { .. }));
+    refused.into_lease().check().unwrap();
     let lost = world.acquire("r");
     world.nodes[..2].iter().for_each(|node| node.delete("r"));
     world.pass(TTL);

@@ -11,7 +11,9 @@ use std::{
     time::Duration,
 };
 
-use quorlock::{AcquireError, Permit, PermitAcquire, PermitFuture, Redlock, RunError, Semaphore};
+use quorlock::{
+    AcquireError, AcquireFuture, Permit, PermitAcquire, Redlock, RunError, Semaphore, Slot,
+};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use crate::fixture::{Fixture, MS, Manner, SECOND};
@@ -25,6 +27,8 @@ fn semaphore(redlock: &Redlock, permits: usize) -> Semaphore {
 fn got(world: &Fixture, request: PermitAcquire) -> Result<Permit, AcquireError> {
     world.machine.sim.block_on(request.into_future())
 }
+
+type PermitFuture = AcquireFuture<Slot>;
 
 fn poll(future: &mut PermitFuture) -> Poll<Result<Permit, AcquireError>> {
     Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))

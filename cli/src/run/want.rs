@@ -206,8 +206,8 @@ impl Run {
             | AcquireError::Quarantined { .. }
             | AcquireError::TooLate { .. } => Status::Broken,
             AcquireError::Resource(_)
-            | AcquireError::Together(_)
-            | AcquireError::Readers(_)
+            | AcquireError::Set(_)
+            | AcquireError::Unsupported(_)
             | AcquireError::Ttl { .. }
             | AcquireError::HoldTooLong { .. }
             | AcquireError::LockDelayTooLong { .. } => Status::Usage,

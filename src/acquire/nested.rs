@@ -1,0 +1,178 @@
+//! Leases that a handle may hold already: its requests share one.
+//!
+//! It decides who shares a lease. An inner acquire asks no node, and its token is that of the lease: one that grew on re-entry
+//! would shut out the outer holder. It must never let anybody join a lease whose last holder has let go of it.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, MutexGuard, Weak},
+};
+
+use tokio::sync::{Mutex, OwnedMutexGuard};
+
+use super::Acquire;
+use crate::{
+    engine::{Acquiring, Engine, HeldTerm, LeaseTerm},
+    error::AcquireError,
+    kind::Kind,
+    lock::Lock,
+    protocol::Target,
+};
+
+/// The map is looked through for what is not needed any more no sooner than at this size.
+const FEW: usize = 32;
+
+/// The resources of a handle, with some that it does not hold any more.
+#[derive(Default)]
+pub(crate) struct Handle(Lock<Places>);
+
+#[derive(Default)]
+struct Places {
+    by_name: HashMap<Box<[u8]>, Arc<Place>>,
+    /// The size at which those are forgotten that nobody holds and nobody is acquiring.
+    prune_at: usize,
+}
+
+/// One resource of a handle.
+#[derive(Default)]
+struct Place {
+    current: Lock<Option<Current>>,
+    /// Held by the request that asks the nodes: the others wait for it, and then share.
+    turn: Arc<Mutex<()>>,
+}
+
+/// A lease that can be shared while somebody has it.
+struct Current {
+    held: Weak<HeldTerm>,
+    /// It is asked before `held` is taken: a hand on the lease that is given back at once might be the last.
+    term: LeaseTerm,
+}
+
+/// What becomes of a request of a handle.
+pub(super) enum Begun {
+    /// It shares this lease.
+    Shares(Arc<HeldTerm>),
+    /// It asks the nodes.
+    Asks(Acquiring, Turn),
+}
+
+/// The turn of the one request of a handle that asks the nodes for a resource.
+pub(super) struct Turn {
+    place: Arc<Place>,
+    _turn: OwnedMutexGuard<()>,
+}
+
+impl Turn {
+    /// Others may share it from now on.
+    pub(super) fn won(self, held: &Arc<HeldTerm>) {
+        let (held, term) = (Arc::downgrade(held), held.term.clone());
+        *self.place.current.lock() = Some(Current { held, term });
+    }
+}
+
+impl Handle {
+    /// How many resources it knows; nothing where somebody has the lock, which in a forked process may be for ever.
+    pub(crate) fn resources(&self) -> Option<usize> {
+        self.0.try_lock().map(|places| places.by_name.len())
+    }
+
+    /// Shares the lease, or waits for the handle's turn and asks the nodes.
+    pub(super) async fn begin<K: Kind>(
+        self: Arc<Self>,
+        mut request: Acquire<K>,
+    ) -> Result<Begun, AcquireError> {
+        if !request.engine.process().is_here() {
+            // In a forked process a thread that is not there may have the locks.
+            return Err(AcquireError::RuntimeEnded);
+        }
+        let target = request.target.clone()?;
+        let place = self.places().place(target.resource().as_bytes());
+        if let Some(held) = place.share(&request) {
+            return Ok(Begun::Shares(held));
+        }
+        let turn = match Arc::clone(&place.turn).try_lock_owned() {
+            Ok(turn) => turn,
+            Err(_) => {
+                let turn = request.wait_for(Arc::clone(&place.turn).lock_owned()).await;
+                turn.map_err(|waited| busy_with_itself(&request.engine, target, waited))?
+            }
+        };
+        // Asked again under the turn: the request that had it may have acquired meanwhile.
+        if let Some(held) = place.share(&request) {
+            return Ok(Begun::Shares(held));
+        }
+        Ok(Begun::Asks(request.ask()?, Turn { place, _turn: turn }))
+    }
+
+    fn places(&self) -> MutexGuard<'_, Places> {
+        self.0.lock()
+    }
+}
+
+/// The handle's own first acquire is not over. No node has been asked.
+fn busy_with_itself(engine: &Engine, target: Target, waited: std::time::Duration) -> AcquireError {
+    let (target, nodes) = (Some(target), engine.not_asked());
+    AcquireError::Contended { target, waited, expires_in: None, resource: None, nodes }
+}
+
+impl Place {
+    /// The lease, if that has as much left as the request wants.
+    fn share<K: Kind>(&self, request: &Acquire<K>) -> Option<Arc<HeldTerm>> {
+        let (held, term) = {
+            let current = self.current.lock();
+            let Current { held, term } = current.as_ref()?;
+            (Weak::clone(held), term.clone())
+        };
+        let left = term.check().ok()?;
+        let least = request.min_validity.max(request.hold_at_least.unwrap_or_default());
+        let is_short = term.grant().lock_delay() < request.lock_delay;
+        if left.is_zero() || left < least || is_short {
+            return None;
+        }
+        let held = held.upgrade()?;
+        if let Some(least) = request.hold_at_least {
+            held.hold_for(least);
+        }
+        Some(held)
+    }
+
+    fn is_held(&self) -> bool {
+        self.current.lock().as_ref().is_some_and(|current| current.held.strong_count() > 0)
+    }
+}
+
+impl Places {
+    /// That of a resource. It is kept while somebody has it, or is acquiring it.
+    fn place(&mut self, resource: &[u8]) -> Arc<Place> {
+        if let Some(place) = self.by_name.get(resource) {
+            return Arc::clone(place);
+        }
+        // Looked through only when it has doubled, it costs each acquire little however much is held.
+        if self.by_name.len() >= self.prune_at {
+            self.by_name.retain(|_, place| Arc::strong_count(place) > 1 || place.is_held());
+            self.prune_at = self.by_name.len().saturating_mul(2).max(FEW);
+        }
+        Arc::clone(self.by_name.entry(resource.into()).or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nobody_acquires_is_forgotten_when_the_map_has_doubled_and_not_before() {
+        let mut places = Places::default();
+        let name = |number: usize| number.to_string().into_bytes();
+        let kept: Vec<Arc<Place>> = (0..FEW).map(|number| places.place(&name(number))).collect();
+        // Full: it is looked through, and everything is being acquired.
+        drop(places.place(b"first"));
+        for number in FEW + 1..2 * FEW {
+            drop(places.place(&name(number)));
+            assert_eq!(places.by_name.len(), number + 1, "looked through too soon");
+        }
+        drop(places.place(b"last"));
+        assert_eq!(places.by_name.len(), FEW + 1);
+        assert!(kept.iter().all(|place| Arc::strong_count(place) == 2));
+    }
+}

@@ -1,0 +1,83 @@
+//! Why a kind of lease is not to be had from these nodes: in classic mode, or of a node of a user's.
+//!
+//! One error for all kinds: what a node would have to be able to do stands in it.
+
+use std::sync::Arc;
+
+use thiserror::Error;
+
+use super::AcquireError;
+use crate::protocol::{NodeId, ResourceSetError};
+
+/// Why a kind of lease is not to be had from these nodes. Nothing has been sent.
+#[derive(Clone, Eq, Error, PartialEq)]
+#[non_exhaustive]
+pub enum Unsupported {
+    /// In classic mode a node sets and deletes one key by the commands of plain Redlock, and knows nothing else. Leave out
+    /// [`Builder::classic`](crate::Builder::classic).
+    #[error("in classic mode a node {}; leave out Builder::classic", ability.lacking())]
+    Classic {
+        /// What it would have to be able to do.
+        ability: Ability,
+    },
+    /// A node of a user's cannot do it. Have it do so, and say so by the method of [`Node`](crate::node::Node) that the text
+    /// names.
+    #[error("{node} ({address}) {}; see Node::{}", ability.lacking(), ability.method())]
+    Node {
+        /// What it would have to be able to do.
+        ability: Ability,
+        /// The first of them.
+        node: NodeId,
+        /// Its address, without credentials.
+        address: Arc<str>,
+    },
+}
+
+debug_is_text! { enum Unsupported {
+    Classic { ability },
+    Node { ability, node, address },
+} }
+
+/// What a node has to be able to do for a kind of lease, beside plain leases.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Ability {
+    /// It takes the keys of several resources in one step: for [`acquire_all`](crate::Redlock::acquire_all).
+    Sets,
+    /// It keeps several readers of a resource: for [`read`](crate::Redlock::read) and
+    /// [`downgrade`](crate::Lease::downgrade).
+    Readers,
+    /// It picks a slot that is free: for [`semaphore`](crate::Redlock::semaphore).
+    Slots,
+}
+
+impl Ability {
+    /// What a node does that cannot do it, and the method of `Node` that says whether it can.
+    const fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Sets => ("takes one key at a time", "takes_sets"),
+            Self::Readers => ("knows no readers", "takes_readers"),
+            Self::Slots => ("does not pick a permit that is free", "picks_slots"),
+        }
+    }
+
+    const fn lacking(self) -> &'static str {
+        self.words().0
+    }
+
+    const fn method(self) -> &'static str {
+        self.words().1
+    }
+}
+
+impl From<Unsupported> for AcquireError {
+    fn from(error: Unsupported) -> Self {
+        Self::Unsupported(error)
+    }
+}
+
+impl From<ResourceSetError> for AcquireError {
+    fn from(error: ResourceSetError) -> Self {
+        Self::Set(error)
+    }
+}
