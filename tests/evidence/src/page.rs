@@ -3,15 +3,21 @@
 //! In the text stands, between two braces on each side:
 //! - `date`, `machine`, and `commits PART`: of which commits its figures are. Here and in the column `commit`, those behind
 //!   which has been changed what the figures are about come first, and say so;
-//! - `sum PART FIELD`, `least PART GROUP`, `most PART FIELD`, `count PART`: one number; `yes PART FIELD`: of how many lines it is true, of all;
-//!   `share PART A/B`: the one sum in percent of the other;
+//! - `sum PART FIELD`, `count PART`: one number; `yes PART FIELD`: of how many lines it is true, of all; `share PART A/B`: the one
+//!   sum in percent of the other;
+//! - `kinds PART GROUP`, `all PART GROUP`, `least PART GROUP`: how many fields have a name that begins so, such as the kinds of
+//!   `fault`; their sum, and the least of them. `S#` is S and a number;
 //! - `table PART FIELD, FIELD`: a row for each configuration; `A/B` is a share in percent;
-//! - `group PART GROUP`: a row for each field whose name begins so, such as the kinds of `fault`; `S#` is S and a number.
+//! - `families PART FIELD, FIELD`: a row for all configurations whose names have the same first word, with sums, or of how many it
+//!   is true. `configurations` is how many they are; `OTHER/FIELD` is of the lines of another part, of the same family.
 //!
 //! A paragraph in which a figure is missing says that it has not been run, and nothing else; in a row of a table that is written
 //! out, a dash stands for the figure alone. A word that is not known is an error.
 
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+};
 
 use serde_json::Value;
 
@@ -102,6 +108,48 @@ fn table(lines: &[Value], fields: &str, changed: &[&str]) -> String {
     text
 }
 
+/// The first word of the name of a configuration.
+fn family(line: &Value) -> &str {
+    let name = line.get("configuration").and_then(Value::as_str).unwrap_or_default();
+    name.split('_').next().unwrap_or_default()
+}
+
+/// Of how many lines it is true, of all.
+fn yes(lines: &[&Value], field: &str) -> String {
+    let so = lines.iter().filter(|line| line.get(field) == Some(&Value::Bool(true)));
+    format!("{} of {}", so.count(), lines.len())
+}
+
+fn families(figures: &Value, part: &str, fields: &str) -> String {
+    let of = |part: &str, name: &str| -> Vec<&Value> {
+        let all = lines(figures, part).into_iter().flatten();
+        all.filter(|line| family(line) == name).collect()
+    };
+    let cell = |name: &str, field: &str| {
+        let (part, field) = field.split_once('/').unwrap_or((part, field));
+        let lines = of(part, name);
+        if field == "configurations" {
+            shown(lines.len() as u64)
+        } else if lines.is_empty() {
+            String::new()
+        } else if lines.iter().any(|line| line.get(field).is_some_and(Value::is_boolean)) {
+            yes(&lines, field)
+        } else {
+            shown(lines.iter().filter_map(|line| number(line, field)).sum())
+        }
+    };
+    let fields: Vec<&str> = fields.split(',').map(str::trim).collect();
+    let headings: Vec<String> = fields.iter().map(|field| field.replace('/', ": ")).collect();
+    let mut text =
+        format!("| family | {} |\n| --- |{}", headings.join(" | "), " --- |".repeat(fields.len()));
+    let names: BTreeSet<&str> = lines(figures, part).into_iter().flatten().map(family).collect();
+    for name in names {
+        let cells: Vec<String> = fields.iter().map(|field| cell(name, field)).collect();
+        let _ = write!(text, "\n| `{name}*` | {} |", cells.join(" | "));
+    }
+    text
+}
+
 /// The commits of a part behind which has been changed what it is about.
 fn changed<'a>(figures: &'a Value, part: &str) -> Vec<&'a str> {
     let changed = figures.get("changed").and_then(|parts| parts.get(part)?.as_array());
@@ -139,8 +187,9 @@ fn answer(request: &str, figures: &Value) -> Result<Option<String>, String> {
     let (&[word, part], rest) = words.split_at_checked(2).ok_or_else(unknown)? else {
         return Err(unknown());
     };
-    let known = ["commits", "count", "group", "least", "most", "share", "sum", "table", "yes"]
-        .contains(&word);
+    let known =
+        ["all", "commits", "count", "families", "kinds", "least", "share", "sum", "table", "yes"]
+            .contains(&word);
     let Some(lines) = lines(figures, part).filter(|_| known) else {
         return known.then_some(None).ok_or_else(unknown);
     };
@@ -148,14 +197,8 @@ fn answer(request: &str, figures: &Value) -> Result<Option<String>, String> {
     Ok(Some(match (word, rest) {
         ("count", []) => shown(lines.len() as u64),
         ("commits", []) => commits(lines, &changed(figures, part)),
-        ("yes", [field]) => {
-            let so = lines.iter().filter(|line| line.get(*field) == Some(&Value::Bool(true)));
-            format!("{} of {}", so.count(), lines.len())
-        }
+        ("yes", [field]) => yes(&lines.iter().collect::<Vec<_>>(), field),
         ("sum", [field]) => shown(sum(field)),
-        ("most", [field]) => {
-            shown(lines.iter().filter_map(|line| number(line, field)).max().unwrap_or(0))
-        }
         ("share", [fields]) => {
             let (part, whole) = fields.split_once('/').ok_or_else(unknown)?;
             share(sum(part), sum(whole))
@@ -164,14 +207,10 @@ fn answer(request: &str, figures: &Value) -> Result<Option<String>, String> {
             Some(least) => shown(least),
             None => return Ok(None),
         },
+        ("kinds", [name]) => shown(group(lines, name).len() as u64),
+        ("all", [name]) => shown(group(lines, name).into_values().sum()),
         ("table", [fields]) => table(lines, fields, &changed(figures, part)),
-        ("group", [name]) => {
-            let mut text = format!("| {name} | times |\n| --- | --- |");
-            for (name, count) in group(lines, name) {
-                let _ = write!(text, "\n| {name} | {} |", shown(count));
-            }
-            text
-        }
+        ("families", [fields]) => families(figures, part, fields),
         _ => return Err(unknown()),
     }))
 }
@@ -242,6 +281,12 @@ mod tests {
             ],
             "sim": [{"S1": 9, "S12": 3, "Seeds": 1}],
             "set": [{"lost": 1, "acknowledged": 72, "caught": true}],
+            "worlds": [
+                {"configuration": "late", "states": 1200, "exhausted": true},
+                {"configuration": "late_all", "states": 4, "exhausted": false},
+                {"configuration": "sets", "states": 7, "exhausted": true},
+            ],
+            "planted": [{"configuration": "late_all", "caught": true}],
         }, "changed": {"chaos": ["b"]}});
         let filled = |request: &str| paragraph(&format!("a {{{{{request}}}}} b"), &figures);
         assert_eq!(filled("date").unwrap(), "a 2026-11-22 b");
@@ -272,7 +317,14 @@ mod tests {
             (share(1_501, 1_550), share(99_999, 100_000), share(3, 3)),
             ("96.84 %".into(), "99.99 %".into(), "100.00 %".into())
         );
-        assert!(filled("group chaos fault").unwrap().contains("| Kill | 60 |\n| Stop | 51 |"));
+        assert_eq!(filled("kinds chaos fault").unwrap(), "a 2 b");
+        assert_eq!(filled("all chaos fault").unwrap(), "a 111 b");
+        let rows = "| `late*` | 2 | 1,204 | 1 of 2 | 1 of 1 |\n| `sets*` | 1 | 7 | 1 of 1 |  |";
+        let head = "| family | configurations | states | exhausted | planted: caught |\n| --- | --- | --- | --- | --- |";
+        assert_eq!(
+            filled("families worlds configurations, states, exhausted, planted/caught").unwrap(),
+            format!("a {head}\n{rows} b")
+        );
         assert!(filled("average model leases").is_err() && filled("sum").is_err());
         assert!(page("{{date", &figures).is_err());
     }

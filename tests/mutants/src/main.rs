@@ -11,8 +11,8 @@
 //!
 //! - `cargo install cargo-mutants`, once;
 //! - `cargo run -p quorlock-mutants`: the core, whose figures are in `tests/evidence/mutants.jsonl`, and `docs/mutants.md`;
-//! - `… -- FOLDER…`: these rows of that page, such as `src/engine`; `… -- FILE…`: these files anew, such as `queue.rs`; of all
-//!   others what was found last;
+//! - `… -- FOLDER…`: these rows of that page, such as `src/engine`; of all others what is recorded in `judged.jsonl`;
+//! - `… -- FILE…`: these files anew, such as `queue.rs`; the row changes where the folder was judged in this checkout before;
 //! - `… --sample N --seed S`: so many of each folder, drawn from that seed;
 //! - `… --again`: those that nobody has found the last time; `… --rest`: those that have not been judged; `… --only NAME,NAME`:
 //!   by these tests alone;
@@ -33,6 +33,7 @@ mod weave;
 mod work;
 
 use std::{
+    collections::BTreeSet,
     error::Error,
     fs,
     path::Path,
@@ -115,6 +116,12 @@ impl Asked {
         if self.files.is_empty() { is_core } else { self.files.iter().any(may_be_here) }
     }
 
+    /// Whether all of a folder is meant, and all that may find a mutant of it.
+    fn asks_whole(&self, folder: &str) -> bool {
+        let is_meant = self.files.is_empty() || self.files.iter().any(|file| file == folder);
+        is_meant && !self.again && self.only.is_empty()
+    }
+
     fn asks(&self, mutant: &Mutant) -> bool {
         let folder = part::folder(&mutant.file);
         let is_meant = |file: &String| {
@@ -143,6 +150,11 @@ fn judge_part(work: &Work, part: &Part, asked: &Asked) -> Result<()> {
     let is_scripts = part.checks.is_empty();
     let listed = if is_scripts { lua::list(work)? } else { list::list(&work.root, part)? };
     let mut mutants: Vec<Mutant> = listed.into_iter().filter(|it| asked.asks(it)).collect();
+    let folders: BTreeSet<&str> = mutants.iter().map(|it| part::folder(&it.file)).collect();
+    let is_done = || {
+        let mut whole = folders.iter().filter(|folder| asked.asks_whole(folder));
+        whole.try_for_each(|folder| work.set_whole(folder, true))
+    };
     if asked.again {
         let kept = work.kept()?;
         mutants.retain_mut(|mutant| {
@@ -157,6 +169,7 @@ fn judge_part(work: &Work, part: &Part, asked: &Asked) -> Result<()> {
         for mutant in mutants.chunk_by(|a, b| part::folder(&a.file) == part::folder(&b.file)) {
             if !asked.rest {
                 work.forget(part::folder(&mutant[0].file), |_| true)?;
+                work.set_whole(part::folder(&mutant[0].file), false)?;
             }
         }
     }
@@ -165,7 +178,7 @@ fn judge_part(work: &Work, part: &Part, asked: &Asked) -> Result<()> {
         mutants.retain(|mutant| kept.iter().all(|one| one["name"] != mutant.name));
     }
     if mutants.is_empty() {
-        return Ok(());
+        return is_done();
     }
     say(&format!("{} mutants", mutants.len()));
 
@@ -212,7 +225,8 @@ fn judge_part(work: &Work, part: &Part, asked: &Asked) -> Result<()> {
         }
         copies.iter().try_for_each(|copy| Ok(fs::remove_file(&copy.path)?))
     };
-    side_by_side(work.jobs, judge)
+    side_by_side(work.jobs, judge)?;
+    is_done()
 }
 
 fn judge_woven(

@@ -224,6 +224,25 @@ impl Work {
         self.below.join(format!("found-{}.json", folder.replace('/', "-")))
     }
 
+    fn whole_of(&self, folder: &str) -> PathBuf {
+        self.below.join(format!("whole-{}", folder.replace('/', "-")))
+    }
+
+    /// Whether a folder, or a sample of it, was judged to its end here.
+    pub(crate) fn is_whole(&self, folder: &str) -> bool {
+        self.whole_of(folder).exists()
+    }
+
+    pub(crate) fn set_whole(&self, folder: &str, is_whole: bool) -> Result<()> {
+        let mark = self.whole_of(folder);
+        if is_whole {
+            fs::write(mark, "")?;
+        } else if mark.exists() {
+            fs::remove_file(mark)?;
+        }
+        Ok(())
+    }
+
     fn write(&self, folder: &str, kept: &[Value]) -> Result<()> {
         let mut kept = kept.to_vec();
         kept.sort_by_key(|one| one["file"].to_string());
@@ -231,7 +250,8 @@ impl Work {
         Ok(fs::write(self.found_of(folder), format!("[\n{}\n]\n", lines.join(",\n")))?)
     }
 
-    fn kept_of(&self, folder: &str) -> Result<Vec<Value>> {
+    /// What has become of each in a folder.
+    pub(crate) fn kept_of(&self, folder: &str) -> Result<Vec<Value>> {
         let found = self.found_of(folder);
         if !found.exists() {
             return Ok(Vec::new());
