@@ -1,12 +1,12 @@
-//! The pages of `docs/`, as they stand in the repository.
+//! The pages of `docs/` for users, as they stand in the repository, in the order of a user's life.
 //!
 //! | you want to | read |
 //! | --- | --- |
-//! | use it | [kinds], [fencing], [patterns], [errors], [testing] |
-//! | configure it | [settings], [defaults] |
-//! | run it | [operating], [metrics], [one_redis], [managed], [interop] |
-//! | trust it | [safety], [evidence], [mutants], [algorithm], [wire], [performance], [testing] |
-//! | change it | [architecture] |
+//! | use it | [kinds], [fencing], [testing], [errors] |
+//! | configure and deploy it | [settings], [deploying] |
+//! | run it | [observing], [runbook] |
+//! | trust it | [safety], [performance] |
+//! | come from another library | [moving] |
 
 // `guide/links.md` says where the pages lead, seen from here. Each page ends with the same names, for the files beside
 // it. The first definition of a name counts, and these stand before the page. `.ci/links` finds what is missing.
@@ -20,10 +20,8 @@ macro_rules! pages {
 }
 
 pages! {
-    algorithm "algorithm.md" architecture "architecture.md" defaults "defaults.md" errors "errors.md" evidence "evidence.md"
-    fencing "fencing.md" interop "interop.md" kinds "kinds.md" managed "managed.md" metrics "metrics.md" mutants "mutants.md"
-    one_redis "one-redis.md" operating "operating.md" patterns "patterns.md" performance "performance.md" safety "safety.md"
-    settings "settings.md" wire "wire.md"
+    kinds "kinds.md" fencing "fencing.md" settings "settings.md" deploying "deploying.md" observing "observing.md"
+    runbook "runbook.md" errors "errors.md" safety "safety.md" performance "performance.md" moving "moving.md"
 }
 
 #[cfg(any(not(doctest), feature = "testing"))]

@@ -31,7 +31,7 @@ use crate::{
 /// Quorum locks on N independent masters.
 ///
 /// A clone is cheap and shares the connections. Make one per process and fleet, and clone it. A process that was forked
-/// makes its own: `docs/operating.md` says what it may do with its parent's.
+/// makes its own: `docs/deploying.md` says what it may do with its parent's.
 ///
 /// ```no_run
 /// use std::time::Duration;

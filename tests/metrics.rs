@@ -1,4 +1,4 @@
-//! Goal: the metrics of `docs/metrics.md` are there with the values that they should have, name no resource, and a recorder
+//! Goal: the metrics of `docs/observing.md` are there with the values that they should have, name no resource, and a recorder
 //! that panics costs nothing else.
 //!
 //! Method: real servers, of which some are killed, and the recorder of a Prometheus exporter for the whole process, which is
@@ -240,10 +240,10 @@ fn the_metrics_say_what_happens() {
     assert!(!text.contains(RESOURCE), "resources are no labels");
     assert!(text.contains("# HELP quorlock_quorum "), "what it means is told");
     let named = |line: &&str| line.starts_with("# TYPE quorlock_");
-    let documented = include_str!("../docs/metrics.md");
+    let documented = include_str!("../docs/observing.md");
     for line in text.lines().filter(named) {
         let name = line.split(' ').nth(2).unwrap();
-        assert!(documented.contains(&format!("`{name}`")), "{name} is not in docs/metrics.md");
+        assert!(documented.contains(&format!("`{name}`")), "{name} is not in docs/observing.md");
     }
 
     // What the dashboard asks for is there, too.

@@ -116,7 +116,7 @@ impl<K: Kind> Acquire<K> {
     ///
     /// Between processes the nodes keep a line and wake who is next, in the order in which they came; whoever waits asks
     /// every second or so beside that. Where they keep none, as in classic mode, it asks again after random pauses, in no
-    /// order (`docs/operating.md`, "Who waits").
+    /// order (`docs/deploying.md`, "Who waits").
     ///
     /// Where this process has more acquires under way than the nodes answer, the rest wait in line, in the order in
     /// which they came, and that counts too. Whose turn has not come by the deadline gets
@@ -226,9 +226,7 @@ impl<K: Kind> Acquire<K> {
             if left.is_zero() { WaitPolicy::OneRound } else { WaitPolicy::For(left) };
         Ok(output)
     }
-}
 
-impl<K: Excludes> Acquire<K> {
     /// Keeps others out for this long at least from when the lease is granted: one that is released, dropped or run to its
     /// end before then is over for its holder, and the resource is free when the time is up. By default it is free at
     /// once.
@@ -249,7 +247,10 @@ impl<K: Excludes> Acquire<K> {
     /// forgets decides how long a node is kept from voting. With more, the error is [`AcquireError::HoldTooLong`]. An acquire that
     /// fails, or whose future is dropped, keeps nobody out.
     #[doc(alias = "lock_at_least_for")]
-    pub const fn hold_at_least(mut self, least: Duration) -> Self {
+    pub const fn hold_at_least(mut self, least: Duration) -> Self
+    where
+        K: Excludes,
+    {
         self.hold_at_least = Some(least);
         self
     }
@@ -296,19 +297,20 @@ impl<K: Excludes> Acquire<K> {
     /// # Ok(())
     /// # }
     /// ```
-    pub const fn lock_delay(mut self, delay: Duration) -> Self {
+    pub const fn lock_delay(mut self, delay: Duration) -> Self
+    where
+        K: Excludes,
+    {
         self.lock_delay = delay;
         self
     }
-}
 
-impl<K: Lingers> Acquire<K> {
     /// Keeps the resource for this process for up to `linger` after the release, unless somebody waits for it, so that the
     /// next acquire here takes it without asking the nodes, and has a new token all the same. By default it is given back
     /// at once; the builder's [`linger`](crate::Builder::linger) is for all requests.
     ///
     /// It is for one process that uses the same resource over and over. Nobody holds a lease meanwhile. Other clients of
-    /// this crate that wait get it when they ask, where the nodes tell of them (`docs/operating.md`, "Who waits", says what
+    /// this crate that wait get it when they ask, where the nodes tell of them (`docs/deploying.md`, "Who waits", says what
     /// that needs); any other client waits for `linger` at most, and where this process is killed for the ttl and any lock-delay,
     /// as behind a holder. One that does not wait, as by [`try_acquire`](crate::Redlock::try_acquire), finds the resource held. Nodes that tell of others do so for the ttl after it was won, and then it is kept for no longer than that; the
     /// next acquire wins it anew. It is given back before [`close`](crate::Redlock::close) and [`shutdown`](crate::Redlock::shutdown)
@@ -330,7 +332,10 @@ impl<K: Lingers> Acquire<K> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// # }).unwrap();
     /// ```
-    pub const fn linger(mut self, linger: Duration) -> Self {
+    pub const fn linger(mut self, linger: Duration) -> Self
+    where
+        K: Lingers,
+    {
         self.linger = linger;
         self
     }

@@ -235,7 +235,7 @@ impl Builder {
     ///
     /// Tokens rise over it all the same, since the floor is raised above every counter that is dropped. Too short, and
     /// they jump to that floor, which runs up to a minute ahead of the clocks, and acquires take longer paths; too
-    /// long, and names that are used once fill the nodes (`docs/operating.md` has the formula). Every process gives the
+    /// long, and names that are used once fill the nodes (`docs/deploying.md` has the formula). Every process gives the
     /// same: where they differ, each looks by its own, so that about the shortest one counts. A
     /// [`MemoryNode`](crate::node::MemoryNode) keeps counters for ever.
     pub const fn counter_retention(mut self, retention: Duration) -> Self {
@@ -282,7 +282,7 @@ impl Builder {
     }
 
     /// Where a majority of the nodes may have forgotten, as in a new deployment, no node is admitted until an
-    /// operator says so (`docs/operating.md`). By default such a fleet waits the quarantine, and its tokens
+    /// operator says so (`docs/deploying.md`). By default such a fleet waits the quarantine, and its tokens
     /// go on from a minute ahead of the wall clock, or from the largest counter that is left if that is more.
     pub const fn strict_admission(mut self) -> Self {
         self.config.admission = AdmissionPolicy::Strict;

@@ -61,7 +61,7 @@ impl Builder {
     ///
     /// A connection stays authenticated when the password changes, since servers keep it, and this crate does not
     /// authenticate it anew. Where a server ends it, because the user is gone or a token has expired, the next one asks
-    /// again at once (`docs/operating.md`, "Passwords that change").
+    /// again at once (`docs/deploying.md`, "Passwords that change").
     ///
     /// ```
     /// use std::sync::{Arc, RwLock};

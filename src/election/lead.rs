@@ -32,7 +32,7 @@ impl Election {
     /// nodes there is no such time.
     ///
     /// `work` is an `async |leadership|`. In a task that is spawned it is an `async move |leadership: &Leadership|`, which owns
-    /// what it captures: `docs/patterns.md`, "Work in a task of its own". `|leadership| async move {…}` is no such closure,
+    /// what it captures: `docs/fencing.md`, "Work in a task of its own". `|leadership| async move {…}` is no such closure,
     /// and the compiler then says that `AsyncFnMut` is missing.
     ///
     /// ```

@@ -48,7 +48,7 @@ fn number(inspection: &Inspection) -> Option<Finding> {
         "{nodes} nodes tolerate the loss of {tolerated}, as {} would, and there is one more that can fail",
         nodes - 1
     );
-    let remedy = "have an odd number of nodes; docs/operating.md says how to change it";
+    let remedy = "have an odd number of nodes; docs/deploying.md says how to change it";
     Some(Finding::new(Severity::Note, Ill::EvenNumber, cause, remedy))
 }
 

@@ -131,7 +131,7 @@ fn memory(inspection: &Inspection, server: &ServerFacts) -> Vec<Finding> {
             let then = if evicts { "evicts keys" } else { "refuses writes" };
             let follows = if full { format!("it {then}") } else { format!("soon it {then}") };
             let cause = format!("its memory is used up ({used} of {limit} bytes): {follows}");
-            let remedy = "raise its maxmemory, or see what else fills it; docs/operating.md says what locks take";
+            let remedy = "raise its maxmemory, or see what else fills it; docs/deploying.md says what locks take";
             found.push(Finding::new(severity, Ill::MemoryFull, cause, remedy));
         }
     }
@@ -142,7 +142,7 @@ fn disk(inspection: &Inspection, server: &ServerFacts) -> Vec<Finding> {
     let mut found = Vec::new();
     if inspection.settings.classic {
         let remedy = "set `appendonly yes` and `appendfsync always`, or keep a node that went down unreachable for longer \
-                      than the longest ttl (docs/operating.md, Classic mode); or leave classic mode";
+                      than the longest ttl (docs/deploying.md, Classic mode); or leave classic mode";
         let fsync = server.append_fsync.as_deref();
         let said = match (server.append_only, fsync) {
             (Some(false), _) => Some((
@@ -217,7 +217,7 @@ fn network(inspection: &Inspection, node: &NodeFacts, server: &ServerFacts) -> V
     let mut found = Vec::new();
     if let (LineState::Off { reason }, false) = (&node.status.line, inspection.settings.classic) {
         let cause = format!("whoever waits is not woken by it, and asks again and again: {reason}");
-        let remedy = "give its user the rights of those who wait (docs/operating.md, Rights)";
+        let remedy = "give its user the rights of those who wait (docs/deploying.md, Rights)";
         found.push(Finding::new(Severity::Note, Ill::NoLine, cause, remedy));
     }
     if !server.encrypted && !server.local {
@@ -275,7 +275,7 @@ fn standing(inspection: &Inspection, node: &NodeFacts) -> Option<Finding> {
             let (cause, remedy) = if remaining.is_zero() {
                 (
                     "its quarantine is over, and it is held back until enough of the others can be asked".to_owned(),
-                    "bring the other nodes back; with strict_admission an operator has to admit it (docs/operating.md)",
+                    "bring the other nodes back; with strict_admission an operator has to admit it (docs/deploying.md)",
                 )
             } else {
                 (

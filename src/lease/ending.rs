@@ -65,9 +65,7 @@ impl<K: Kind> Lease<K> {
         }
         block_on(release)
     }
-}
 
-impl<K: Excludes> Lease<K> {
     /// Ends the lease without releasing it: it is not renewed any more, and nothing is sent. The key keeps others out
     /// until it expires, a ttl and the lock-delay after it was granted or extended last. It is for work that must be left
     /// alone for a while after a failure; where a time is known before, [`hold_at_least`](crate::Acquire::hold_at_least) says it.
@@ -88,7 +86,10 @@ impl<K: Excludes> Lease<K> {
     /// ```
     #[doc(alias = "leave")]
     #[doc(alias = "forget")]
-    pub fn let_expire(self) {
+    pub fn let_expire(self)
+    where
+        K: Excludes,
+    {
         self.held.let_expire();
     }
 }

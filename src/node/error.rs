@@ -100,17 +100,17 @@ pub enum NodeError {
     #[error("it lost its vote before its answer came")]
     VoteLapsed,
     /// The node's counters are at their end, which only somebody who wrote to its marker can have caused. Nothing is
-    /// left there. `docs/operating.md` says how to begin anew.
+    /// left there. `docs/deploying.md` says how to begin anew.
     #[error(
-        "its fencing counters are at their end, which only somebody who wrote to `quorlock:node` can have caused, docs/operating.md says how to begin anew"
+        "its fencing counters are at their end, which only somebody who wrote to `quorlock:node` can have caused, docs/deploying.md says how to begin anew"
     )]
     CounterExhausted,
     /// The node's counter for this resource is more than a day above this client's wall clock and above the lowest of the
     /// other nodes that granted, so that its vote does not count. Either the wall clock of a client is, or was, wrong by
-    /// that much, or somebody has written to the counter. What it granted is released. See to the clock; `docs/operating.md`
+    /// that much, or somebody has written to the counter. What it granted is released. See to the clock; `docs/deploying.md`
     /// says more.
     #[error(
-        "its fencing counter is more than a day ahead of this client's clock and of other nodes, see to the wall clocks of the clients, docs/operating.md says more"
+        "its fencing counter is more than a day ahead of this client's clock and of other nodes, see to the wall clocks of the clients, docs/deploying.md says more"
     )]
     CounterImplausible,
     /// The code of the node itself panicked: a custom `Node`, or a library that it uses. Whether a command took

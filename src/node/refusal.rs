@@ -42,7 +42,7 @@ pub enum Refusal {
         /// Its `maxmemory-policy`.
         policy: Arc<str>,
     },
-    /// The user that the URL names lacks an ACL right. Grant it; `docs/operating.md`, "Rights", lists all of them.
+    /// The user that the URL names lacks an ACL right. Grant it; `docs/deploying.md`, "Rights", lists all of them.
     #[error("its ACL user lacks a right, grant +{command}: {message}")]
     MissingRight {
         /// The command that may not be run.
@@ -82,7 +82,7 @@ pub enum Refusal {
     Cluster,
     /// It is in use with another list of nodes, or a fleet of another name, so that quorums would not meet. Give every process
     /// the same list, and each fleet a database of its own. Where the names are of one server, name it behind the URL
-    /// (`#redis-3:6379`). Where the other fleet is gone, `quorlock fleet claim` takes the node; `docs/operating.md` says how to
+    /// (`#redis-3:6379`). Where the other fleet is gone, `quorlock fleet claim` takes the node; `docs/deploying.md` says how to
     /// change a list.
     #[error(
         "it {} with other nodes, {other}: {}; give every process the same nodes, name one server alike (#NAME behind its URL), \

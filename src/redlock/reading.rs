@@ -7,7 +7,7 @@ use crate::{acquire::Acquire, kind::Shared, protocol::WaitPolicy};
 
 impl Redlock {
     /// A request to read a resource together with others who read it, while nobody writes. It waits for up to the builder's
-    /// [`wait`](crate::Builder::wait), 10 s by default.
+    /// [`wait`](crate::Builder::wait), 15 s by default.
     ///
     /// A writer is whoever has a plain lease on the resource, by [`acquire`](Redlock::acquire) or [`write`](Redlock::write),
     /// in this process, another one, or by another library. Readers and a writer do not have it at the same time. Those who

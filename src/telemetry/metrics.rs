@@ -1,6 +1,6 @@
 //! Metrics for the `metrics` facade, and nothing without the feature: call sites carry no `cfg`.
 //!
-//! It decides the names and labels, which `docs/metrics.md` lists. A label has few values, known from the configuration or
+//! It decides the names and labels, which `docs/observing.md` lists. A label has few values, known from the configuration or
 //! from here: never a resource, an owner or the text of an error. A recorder is code of the user's: its panic stays here,
 //! and nothing here may be called under a lock.
 

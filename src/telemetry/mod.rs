@@ -1,7 +1,7 @@
 //! Events for the `tracing` crate, and nothing without the feature: call sites carry no `cfg`.
 //!
 //! It must never log a password. A subscriber runs where the event is, which mostly is the engine thread:
-//! `docs/operating.md` says what it must not do, and which lines there are. It knows no type but those of `protocol`, so
+//! `docs/observing.md` says what it must not do, and which lines there are. It knows no type but those of `protocol`, so
 //! that every layer may tell of something here; what it shows of an error is the error's text.
 //!
 //! There is one function for each thing that happens. It takes all that can be said of it, so that whatever else is to

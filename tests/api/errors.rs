@@ -391,7 +391,7 @@ fn node_errors_and_refusals() {
             NodeError::CounterImplausible,
             true,
             "its fencing counter is more than a day ahead of this client's clock and of other nodes, \
-             see to the wall clocks of the clients, docs/operating.md says more",
+             see to the wall clocks of the clients, docs/deploying.md says more",
         ),
         (NodeError::Panicked { sent: true, message: text() }, true, "the node panicked: text"),
         (

@@ -5,7 +5,7 @@
 //! time, or has a majority forget; processes are stopped past the ttl of what they hold. Every lease is recorded with
 //! its fencing token and the time in which its holder may act, every effect with what the register said, on one
 //! clock for all processes, and the history is searched. That the search finds something is tested too: by planted
-//! histories, and by workloads with a planted bug. `docs/testing.md` says how to let it run for longer.
+//! histories, and by workloads with a planted bug. `docs/rings.md` says how to let it run for longer.
 #![cfg(feature = "redis")]
 #![allow(
     clippy::disallowed_methods,

@@ -1,5 +1,5 @@
 //! Goal: this crate and other lock libraries exclude each other on the same nodes, so that a fleet can migrate service by
-//! service, and services in several languages can share a lock (`docs/interop.md`).
+//! service, and services in several languages can share a lock (`docs/moving.md`).
 //!
 //! Method: the other library itself, on the same real servers. `rslock` is linked; those of other languages are installed
 //! by their package names and run in processes of their own. Where that cannot be done the tests beside them are undecided.

@@ -1,4 +1,4 @@
-//! Goal: the reader locks that others have on several servers fail where `docs/interop.md` says so, and this crate does not.
+//! Goal: the reader locks that others have on several servers fail where `docs/moving.md` says so, and this crate does not.
 //!
 //! Method: each fault on real servers, for a peer and for this crate beside it. xtr-lock (PyPI) runs as it is; the scripts
 //! and rounds of madelson's DistributedLock are in `peers/madelson.rs`. Each test prints what it saw.

@@ -1,4 +1,4 @@
-//! Goal: what `docs/managed.md` says of a proxy that keeps its clients' connections and goes on with another server: for
+//! Goal: what `docs/deploying.md` says of a proxy that keeps its clients' connections and goes on with another server: for
 //! a while nothing shows that, and there can be two holders.
 //!
 //! Method: a proxy that does nothing else, between two servers of which one has replicated from the other.

@@ -1,5 +1,5 @@
 //! Goal: one address with a master behind it, and a replica that is promoted when the master is gone, is safe with this
-//! crate at the price of a quarantine (`docs/one-redis.md`); and is not with a plain `SET NX PX` or with `rlock`.
+//! crate at the price of a quarantine (`docs/deploying.md`); and is not with a plain `SET NX PX` or with `rlock`.
 //!
 //! Method: two real servers that replicate, behind a proxy that is the one address. Replication is cut, so that the
 //! replica misses the last writes, the master is killed, the replica promoted, the address turned. Every worker writes

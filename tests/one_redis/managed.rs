@@ -1,4 +1,4 @@
-//! Goal: what `docs/managed.md` says of services that take commands away.
+//! Goal: what `docs/deploying.md` says of services that take commands away.
 //!
 //! Method: a server on which those commands are unknown, by `rename-command`, as such services do it. It is no such
 //! service: what they change beside that is not seen here.

@@ -1,7 +1,7 @@
 //! Goal: every step from a lock of two commands to a fenced quorum lock is there for a reason.
 //!
 //! Method: each test shows a common pattern failing on real servers, by the commands alone, and then the call
-//! of this crate in the same situation, which has no such failure (`docs/patterns.md`). It waits for
+//! of this crate in the same situation, which has no such failure (`docs/fencing.md`). It waits for
 //! conditions up to a deadline, never for a fixed time.
 #![cfg(feature = "redis")]
 #![allow(

@@ -2,7 +2,7 @@
 //!
 //! Method: three servers without persistence, of which the third takes no part in the first acquire and the
 //! second comes back empty. Plain Redlock (`classic`) then has two holders. In strict mode the test does what
-//! `docs/operating.md` tells an operator to do.
+//! `docs/deploying.md` tells an operator to do.
 
 use std::time::Duration;
 
@@ -77,7 +77,7 @@ async fn an_operator_admits_the_nodes_of_a_strict_fleet() {
     });
     assert!(redlock.try_acquire("r").await.is_err());
 
-    // Step 3 of docs/operating.md: a minute ahead of every clock, above every counter, and the same on all nodes.
+    // Step 3 of docs/deploying.md: a minute ahead of every clock, above every counter, and the same on all nodes.
     let floor = |server: &Server| {
         let (seconds, micros): (u64, u64) = from_redis_value(server.run(&["TIME"])).unwrap();
         let high_water = server.run(&["HGET", "quorlock:node", "high_water"]);

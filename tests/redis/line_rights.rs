@@ -126,7 +126,7 @@ fn each_right_to_a_line_may_be_taken_away_while_somebody_waits_on_all_nodes() {
     for_each_command(3, false);
 }
 
-/// What `docs/operating.md` tells to grant to those who wait is enough for those who read.
+/// What `docs/deploying.md` tells to grant to those who wait is enough for those who read.
 #[test]
 fn who_may_wait_may_read_and_others_are_told_why_not() {
     let cluster = Cluster::start(1);

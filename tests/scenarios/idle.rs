@@ -1,5 +1,5 @@
 //! Goal: a resource that nobody uses any more leaves nothing on the nodes after the retention of counters, and until
-//! then no more than `docs/operating.md` says; tokens go on rising.
+//! then no more than `docs/deploying.md` says; tokens go on rising.
 //!
 //! Method: clients with a short retention on real servers, where a client that connects looks at every node; a wall
 //! clock that is behind, so that only what the nodes know can make tokens rise; and the memory that a server reports.
@@ -53,7 +53,7 @@ fn a_counter_that_is_not_used_is_gone_after_the_retention_and_tokens_rise_all_th
     }
 }
 
-/// The formula of `docs/operating.md`: the most that a counter takes, in bytes.
+/// The formula of `docs/deploying.md`: the most that a counter takes, in bytes.
 fn most_bytes(name: usize) -> usize {
     120 + (name + 4).next_multiple_of(16)
 }

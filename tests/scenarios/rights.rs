@@ -11,7 +11,7 @@ use quorlock_harness::{
 
 use super::{SECOND, admitted, ready, texts};
 
-/// What `docs/operating.md` says that a user needs.
+/// What `docs/deploying.md` says that a user needs.
 const RIGHTS: &str = "on >sesame ~lock:* ~quorlock:* resetchannels -@all +set +getrange +del +pttl +pexpire +hget +hmget \
                       +hset +time +unlink +rename +eval +evalsha +info +client|tracking";
 

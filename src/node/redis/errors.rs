@@ -140,7 +140,7 @@ pub(super) fn is_unknown_script(error: &NodeError) -> bool {
 /// What to do about an error of this code, as a part of its text.
 pub(in crate::node) fn advice(code: &str) -> &'static str {
     match code {
-        "NOPERM" => ", give its ACL user the rights that docs/operating.md lists",
+        "NOPERM" => ", give its ACL user the rights that docs/deploying.md lists",
         "OOM" => ", it is out of memory, raise its maxmemory",
         "READONLY" => ", it is a replica, configure the master",
         "MISCONF" => ", it cannot persist, free its disk, or switch snapshots off with `save \"\"`",

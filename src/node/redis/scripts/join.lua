@@ -98,7 +98,7 @@ local was_ready = marker.state == 'ready' and same and whole and tonumber(marker
   and (marker.older ~= '1' or type(redis.pcall('HGET', OLDER, HEAD)) == 'string')
 -- One that was taken from others, or whose members an operator has deleted, joins again.
 local ready = was_ready and marker.members == members
--- An operator may admit a node that is joining: docs/operating.md says how.
+-- An operator may admit a node that is joining: docs/deploying.md says how.
 local approved = marker.state == 'approved' and same
 local joining = marker.state == 'joining' and same
 local again = marker.epoch == force and (ready or joining and asked('l')) or taken

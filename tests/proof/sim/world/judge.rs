@@ -54,7 +54,7 @@ impl World {
     }
 
     /// Whether a node counts more than a day ahead of clocks that are right: nobody believes it then, and it is the
-    /// operator's to see to (`docs/operating.md`). It takes a clock of a node and one of a client that are both ahead.
+    /// operator's to see to (`docs/deploying.md`). It takes a clock of a node and one of a client that are both ahead.
     fn counts_days_ahead(&self) -> bool {
         let right = BEGINNING.saturating_add(self.notes.runtime.now().since_origin());
         let most = right.saturating_add(DAY).as_micros();
