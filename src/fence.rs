@@ -51,14 +51,14 @@ impl FenceGate {
     ///
     /// # Errors
     ///
-    /// [`StaleToken`]: somebody with a larger token has been here, or a reader after this holder. The lease is over; stop
+    /// [`StaleToken::Holder`]: somebody with a larger token has been here, or a reader after this holder. The lease is over; stop
     /// the work.
     pub fn admit(&self, token: FencingToken) -> Result<(), StaleToken> {
         let mut seen = self.seen.lock();
         let larger = (seen.written > token.get()).then_some(seen.written);
         let later = (seen.read >= token.get() && seen.read > 0).then_some(seen.read);
         if let Some(largest) = larger.or(later) {
-            return Err(StaleToken { token, largest: FencingToken::new(largest) });
+            return Err(StaleToken::Holder { token, largest: FencingToken::new(largest) });
         }
         seen.written = token.get();
         Ok(())
@@ -80,12 +80,12 @@ impl FenceGate {
     ///
     /// # Errors
     ///
-    /// [`StaleRead`]: somebody has written since. The lease is over; acquire anew, and read again.
-    pub fn admit_read(&self, token: ReadToken) -> Result<(), StaleRead> {
+    /// [`StaleToken::Reader`]: somebody has written since. The lease is over; acquire anew, and read again.
+    pub fn admit_read(&self, token: ReadToken) -> Result<(), StaleToken> {
         let mut seen = self.seen.lock();
         let largest = FencingToken::new(seen.written);
         if !token.covers(largest) {
-            return Err(StaleRead { token, largest });
+            return Err(StaleToken::Reader { token, largest });
         }
         seen.read = seen.read.max(token.get());
         Ok(())
@@ -99,37 +99,47 @@ impl FenceGate {
     }
 }
 
-/// A holder came too late: somebody with a larger token has been here. Nothing was done. Stop the work, and
-/// acquire anew.
+/// A holder or a reader came too late: the lease is over. Nothing was done. Stop the work, and acquire anew.
 #[derive(Clone, Copy, Eq, Error, PartialEq)]
-#[error(
-    "a later holder has been here with the token {largest}, and this one is {token}; nothing was done; stop the work, and acquire anew"
-)]
 #[non_exhaustive]
-pub struct StaleToken {
-    /// The token that was refused.
-    pub token: FencingToken,
-    /// The largest that has been seen.
-    pub largest: FencingToken,
+pub enum StaleToken {
+    /// A holder with a larger token has been here, or a reader after this holder.
+    #[error(
+        "a later holder has been here with the token {largest}, and this one is {token}; nothing was done; stop the work, and acquire anew"
+    )]
+    Holder {
+        /// The token that was refused.
+        token: FencingToken,
+        /// The largest that has been seen.
+        largest: FencingToken,
+    },
+    /// A holder has written since this reader's lease. What the reader has read may be of mixed states. Read again under a
+    /// new lease.
+    #[error(
+        "somebody has written with the token {largest}, and this reader has {token}; acquire anew, and read again"
+    )]
+    Reader {
+        /// The token that was refused.
+        token: ReadToken,
+        /// The largest that has written.
+        largest: FencingToken,
+    },
 }
 
-debug_is_text! { struct StaleToken { token, largest } }
+debug_is_text! { enum StaleToken {
+    Holder { token, largest },
+    Reader { token, largest },
+} }
 
-/// A reader came too late: somebody has written since. What it has read may be of mixed states. Acquire anew, and read
-/// again.
-#[derive(Clone, Copy, Eq, Error, PartialEq)]
-#[error(
-    "somebody has written with the token {largest}, and this reader has {token}; acquire anew, and read again"
-)]
-#[non_exhaustive]
-pub struct StaleRead {
-    /// The token that was refused.
-    pub token: ReadToken,
-    /// The largest of those who have written.
-    pub largest: FencingToken,
+impl StaleToken {
+    /// The largest token that has been seen.
+    #[must_use]
+    pub const fn largest(self) -> FencingToken {
+        match self {
+            Self::Holder { largest, .. } | Self::Reader { largest, .. } => largest,
+        }
+    }
 }
-
-debug_is_text! { struct StaleRead { token, largest } }
 
 #[cfg(test)]
 mod tests {
@@ -142,7 +152,7 @@ mod tests {
         let [earlier, later] = [4, 5].map(FencingToken::new);
         gate.admit(later).unwrap();
         gate.admit(later).unwrap();
-        assert_eq!(gate.admit(earlier), Err(StaleToken { token: earlier, largest: later }));
+        assert_eq!(gate.admit(earlier), Err(StaleToken::Holder { token: earlier, largest: later }));
         assert_eq!(gate.largest(), Some(later));
     }
 
@@ -155,7 +165,7 @@ mod tests {
         gate.admit_read(early).unwrap();
         gate.admit_read(late).unwrap();
         let refused = gate.admit(FencingToken::new(35)).unwrap_err();
-        assert_eq!(refused.largest, FencingToken::new(40));
+        assert_eq!(refused.largest(), FencingToken::new(40));
         assert_eq!(gate.largest(), Some(FencingToken::new(33)), "nobody has written since");
         gate.admit_read(early).unwrap();
         gate.admit(FencingToken::new(41)).unwrap();

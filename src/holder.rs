@@ -13,6 +13,7 @@ use thiserror::Error;
 
 use crate::{
     engine::{Engine, Sightings},
+    error::Unsupported,
     node::NodeError,
     protocol::{
         FencingToken, Finding, KeyHolder, Label, NodeId, Owner, Quorum, Record, Resource,
@@ -74,7 +75,7 @@ pub struct NodeSighting {
     pub seen: Result<Sighting, NodeError>,
 }
 
-/// Why it cannot be said who holds a resource. Nothing has been changed on any node. That nodes do not answer is none:
+/// Why it cannot be said who holds a resource, or leads an election. Nothing has been changed on any node. That nodes do not answer is none:
 /// [`Holder::Unclear`] says so.
 #[derive(Clone, Error)]
 #[non_exhaustive]
@@ -82,6 +83,9 @@ pub enum HolderError {
     /// The name cannot be locked, so that nobody holds it. Nothing was sent.
     #[error("this resource cannot be locked, so that nobody holds it: {0}")]
     Resource(ResourceError),
+    /// These nodes know no elections. The field says why.
+    #[error("it cannot be said who leads, and nothing was asked: {0}")]
+    Unsupported(Unsupported),
     /// The runtime has ended, or the process was forked since: make a new [`Redlock`](crate::Redlock).
     #[error(
         "the runtime of this redlock has ended, or this process was forked; nothing was asked; connect another in the process that asks"
@@ -96,6 +100,7 @@ pub enum HolderError {
 
 debug_is_text! { enum HolderError {
     Resource(error),
+    Unsupported(error),
     RuntimeEnded,
     WouldDeadlock,
 } }
@@ -104,6 +109,12 @@ debug_is_text! { enum HolderError {
 impl From<ResourceError> for HolderError {
     fn from(error: ResourceError) -> Self {
         Self::Resource(error)
+    }
+}
+
+impl From<Unsupported> for HolderError {
+    fn from(error: Unsupported) -> Self {
+        Self::Unsupported(error)
     }
 }
 

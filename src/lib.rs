@@ -74,15 +74,14 @@ pub use self::{
     builder::Builder,
     config::ConfigError,
     election::{
-        CampaignError, Election, ElectionHealth, LeaderError, Leadership, Observed, Observer,
-        ProclaimError,
+        CampaignError, Election, ElectionHealth, Leadership, Observed, Observer, ProclaimError,
     },
     error::{
         Ability, AcquireError, CloseError, Closed, ConnectError, ExtendError, LeaseLost, NoToken,
-        NodeOutcome, NodeReport, NodeStates, ReleaseError, Reports, RunError, SemaphoreError,
-        Shutdown, ShutdownError, Unsupported, WouldDeadlock,
+        NodeOutcome, NodeReport, NodeStates, ReleaseError, Reports, RunError, Shutdown,
+        Unsupported, WouldDeadlock,
     },
-    fence::{FenceGate, StaleRead, StaleToken},
+    fence::{FenceGate, StaleToken},
     holder::{HeldBy, Holder, HolderError, NodeSighting},
     kind::{Excludes, Exclusive, Kind, Lingers, Nested, Shared, Slot},
     lease::{DowngradeError, Lease, LeaseSignal, Release},
@@ -114,5 +113,5 @@ pub type ReentrantLease = Lease<Nested>;
 pub use node::redis::{AddressError, Credentials, UrlPart, WrongAddress};
 pub use protocol::{
     FencingToken, InvalidOwner, InvalidToken, Leader, LeaderText, LossReason, Owner, ReadToken,
-    Record, Resource, ResourceError, ResourceSetError, SlotsError,
+    Record, Resource, ResourceError,
 };

@@ -20,7 +20,7 @@ use crate::{
     acquire::Acquire,
     election::Election,
     engine::Engine,
-    error::{CloseError, Closed, ConnectError, NodeStates, Shutdown, ShutdownError},
+    error::{CloseError, Closed, ConnectError, NodeStates, Shutdown},
     holder::{Holder, HolderError},
     node::{NodeState, NodeStatus},
     protocol::WaitPolicy,
@@ -206,14 +206,14 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// [`ShutdownError`] where a lease was not released in time. It is lost all the same, and expires after its ttl and any
+    /// [`CloseError`] where a lease was not released in time. It is lost all the same, and expires after its ttl and any
     /// lock-delay.
     ///
     /// # Cancel safety
     ///
     /// From its first poll on everything ends as described, also when the future is dropped. It may be called again, and
     /// reports on all leases that it has ended.
-    pub async fn shutdown(&self) -> Result<Shutdown, ShutdownError> {
+    pub async fn shutdown(&self) -> Result<Shutdown, CloseError> {
         let ended = self.engine.process().awaits(shield(self.engine.shutdown())).await;
         ended.unwrap_or_else(|| self.engine.result_of_shutdown())
     }
@@ -222,11 +222,11 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// As for [`shutdown`](Redlock::shutdown); and [`ShutdownError::WouldDeadlock`] on the very thread that runs the
+    /// As for [`shutdown`](Redlock::shutdown); and [`CloseError::WouldDeadlock`] on the very thread that runs the
     /// engine, if there is anything to wait for: all leases are being released all the same.
-    pub fn blocking_shutdown(&self) -> Result<Shutdown, ShutdownError> {
+    pub fn blocking_shutdown(&self) -> Result<Shutdown, CloseError> {
         if self.runs_here() {
-            return self.shutdown().now_or_never().unwrap_or(Err(ShutdownError::WouldDeadlock));
+            return self.shutdown().now_or_never().unwrap_or(Err(CloseError::WouldDeadlock));
         }
         block_on(self.shutdown())
     }

@@ -27,8 +27,8 @@ use std::{
 use fork::{Fork, fork, waitpid_nohang};
 use quorlock::{
     AcquireError, Builder, CampaignError, ConnectError, ElectionHealth, ExtendError, HolderError,
-    LeaderError, Leadership, Lease, LossReason, Permit, ProclaimError, ReadLease, Redlock,
-    ReleaseError, RunError,
+    Leadership, Lease, LossReason, Permit, ProclaimError, ReadLease, Redlock, ReleaseError,
+    RunError,
     node::NodeState,
     runtime::{Runtime, TokioRuntime},
 };
@@ -500,7 +500,7 @@ fn a_child_that_awaits_whatever_its_parent_has_begun_is_told_at_once() {
         let of = |name: &str| redlock.election(name);
         let (campaigns, leads, looks, watches) = (of("a"), of("lead"), of("a"), of("a"));
         let ended = |error| matches!(error, CampaignError::Acquire(AcquireError::RuntimeEnded));
-        let blind = |error| matches!(error, LeaderError::Holder(HolderError::RuntimeEnded));
+        let blind = |error| matches!(error, HolderError::RuntimeEnded);
         vec![
             ("campaign", Box::pin(async move { campaigns.campaign().await.is_err_and(ended) })),
             (

@@ -54,7 +54,7 @@ pub(crate) async fn show(asked: List) -> Result<ExitCode, Failure> {
     }
     let (untold, nodes) = (resources.untold(), redlock.nodes());
     let (all, needed) = (nodes.len(), Quorum::of(nodes.len()).needed());
-    let told = all.saturating_sub(untold.nodes.len());
+    let told = all.saturating_sub(untold.iter().count());
     let votes = nodes.iter().filter(|node| node.state == NodeState::Ready).count();
     if told < needed {
         let text = format!(
@@ -62,7 +62,7 @@ pub(crate) async fn show(asked: List) -> Result<ExitCode, Failure> {
         );
         return Err(Failure::new(Status::Broken, text));
     }
-    if !untold.nodes.is_empty() {
+    if untold.iter().next().is_some() {
         say(&format!(
             "names may be missing that are only on nodes that did not tell their keys: {untold}"
         ));

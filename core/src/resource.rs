@@ -127,7 +127,8 @@ impl fmt::Debug for Resource {
     }
 }
 
-/// Why a name cannot be a [`Resource`]. Nothing has been sent; pass another name.
+/// Why names cannot be a [`Resource`], a [`ResourceSet`](crate::ResourceSet) or [`Slots`](crate::Slots). Nothing has been
+/// sent.
 #[derive(Clone, Copy, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum ResourceError {
@@ -143,12 +144,32 @@ pub enum ResourceError {
         /// Its length in bytes.
         bytes: usize,
     },
+    /// No resource is named, which is nearly always a list that was never filled. Name what you want to lock.
+    None,
+    /// More than [`ResourceSet::MOST`](crate::ResourceSet::MOST) resources are named. Lock one resource that stands for all
+    /// of them instead.
+    TooMany {
+        /// How many there are, each counted once.
+        resources: usize,
+        /// How many may be.
+        max: usize,
+    },
+    /// A semaphore has from 1 to [`Slots::MOST`](crate::Slots::MOST) permits. Ask for a number in between.
+    Permits {
+        /// How many were asked for.
+        permits: usize,
+        /// How many may be.
+        max: usize,
+    },
 }
 
 debug_is_text! { enum ResourceError {
     Empty,
     Reserved,
     TooLong { bytes },
+    None,
+    TooMany { resources, max },
+    Permits { permits, max },
 } }
 
 impl fmt::Display for ResourceError {
@@ -167,6 +188,14 @@ impl fmt::Display for ResourceError {
                 "its key has {bytes} bytes, of at most {}, lock a digest of it instead",
                 Resource::MAX_BYTES
             ),
+            Self::None => write!(f, "there is no resource, see whether a list was never filled"),
+            Self::TooMany { resources, max } => write!(
+                f,
+                "there are {resources} resources, of at most {max}, lock one that stands for all of them"
+            ),
+            Self::Permits { permits, max } => {
+                write!(f, "the number of permits is {permits}, ask for 1 to {max}")
+            }
         }
     }
 }

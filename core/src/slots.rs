@@ -20,7 +20,7 @@ use super::resource::{Resource, ResourceError};
 /// let slots = Slots::new(b"", "api", 2)?;
 /// assert_eq!(slots.all().iter().map(ToString::to_string).collect::<Vec<_>>(), ["api/0", "api/1"]);
 /// assert_eq!(slots.line().as_bytes(), b"quorlock:slots:api");
-/// # Ok::<(), quorlock_core::SlotsError>(())
+/// # Ok::<(), quorlock_core::ResourceError>(())
 /// ```
 #[derive(Clone)]
 pub struct Slots(Arc<Named>);
@@ -39,11 +39,11 @@ impl Slots {
     ///
     /// # Errors
     ///
-    /// [`SlotsError::Count`] for none, or more than [`Slots::MOST`]; [`SlotsError::Name`] for a name that no resource can
+    /// [`ResourceError::Permits`] for none, or more than [`Slots::MOST`]; the others for a name that no resource can
     /// have.
-    pub fn new(prefix: &[u8], name: impl AsRef<[u8]>, count: usize) -> Result<Self, SlotsError> {
+    pub fn new(prefix: &[u8], name: impl AsRef<[u8]>, count: usize) -> Result<Self, ResourceError> {
         if !(1..=Self::MOST).contains(&count) {
-            return Err(SlotsError::Count { slots: count });
+            return Err(ResourceError::Permits { permits: count, max: Self::MOST });
         }
         let name = name.as_ref();
         let key = Resource::behind(prefix, name)?;
@@ -187,40 +187,3 @@ impl Slot {
         self.slots.line()
     }
 }
-
-/// Why there is no such semaphore. Nothing has been sent.
-#[derive(Clone, Copy, Eq, Hash, PartialEq)]
-#[non_exhaustive]
-pub enum SlotsError {
-    /// There are none, or more than [`Slots::MOST`]. Nothing is left on the nodes. Ask for a number in between.
-    Count {
-        /// How many were asked for.
-        slots: usize,
-    },
-    /// No resource can have this name. Nothing is left on the nodes. Choose another one.
-    Name(ResourceError),
-}
-
-debug_is_text! { enum SlotsError {
-    Count { slots },
-    Name(error),
-} }
-
-impl From<ResourceError> for SlotsError {
-    fn from(error: ResourceError) -> Self {
-        Self::Name(error)
-    }
-}
-
-impl fmt::Display for SlotsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Count { slots } => {
-                write!(f, "the number of permits is {slots}, ask for 1 to {}", Slots::MOST)
-            }
-            Self::Name(error) => error.fmt(f),
-        }
-    }
-}
-
-impl core::error::Error for SlotsError {}

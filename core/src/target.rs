@@ -7,7 +7,7 @@ use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use core::{fmt, slice};
 
 use super::{
-    resource::Resource,
+    resource::{Resource, ResourceError},
     slots::{Slot, Slots},
 };
 
@@ -149,12 +149,12 @@ impl fmt::Display for Target {
 /// Several resources, each once, in byte order: at least one, at most [`ResourceSet::MOST`].
 ///
 /// ```
-/// use quorlock_core::{Resource, ResourceSet, ResourceSetError};
+/// use quorlock_core::{Resource, ResourceError, ResourceSet};
 ///
-/// assert_eq!(ResourceSet::new([]), Err(ResourceSetError::Empty));
+/// assert_eq!(ResourceSet::new([]), Err(ResourceError::None));
 /// let many = (0..33).map(|number| Resource::new(number.to_string()));
 /// let many = ResourceSet::new(many.collect::<Result<Vec<_>, _>>()?);
-/// assert_eq!(many, Err(ResourceSetError::TooMany { resources: 33 }));
+/// assert_eq!(many, Err(ResourceError::TooMany { resources: 33, max: 32 }));
 /// # Ok::<(), quorlock_core::ResourceError>(())
 /// ```
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -175,14 +175,14 @@ impl ResourceSet {
     ///
     /// # Errors
     ///
-    /// [`ResourceSetError::Empty`] for none at all, [`ResourceSetError::TooMany`] above [`ResourceSet::MOST`].
-    pub fn new(resources: impl IntoIterator<Item = Resource>) -> Result<Self, ResourceSetError> {
+    /// [`ResourceError::None`] for none at all, [`ResourceError::TooMany`] above [`ResourceSet::MOST`].
+    pub fn new(resources: impl IntoIterator<Item = Resource>) -> Result<Self, ResourceError> {
         let mut all: Vec<Resource> = resources.into_iter().collect();
         all.sort_unstable();
         all.dedup();
-        let Some(first) = all.first().cloned() else { return Err(ResourceSetError::Empty) };
+        let Some(first) = all.first().cloned() else { return Err(ResourceError::None) };
         if all.len() > Self::MOST {
-            return Err(ResourceSetError::TooMany { resources: all.len() });
+            return Err(ResourceError::TooMany { resources: all.len(), max: Self::MOST });
         }
         Ok(Self(Arc::new(Sorted { first, all: all.into_boxed_slice() })))
     }
@@ -197,41 +197,6 @@ impl ResourceSet {
         &self.0.first
     }
 }
-
-/// Why resources cannot be a [`ResourceSet`]. Nothing has been sent.
-#[derive(Clone, Copy, Eq, Hash, PartialEq)]
-#[non_exhaustive]
-pub enum ResourceSetError {
-    /// There is none, which is nearly always a list that was never filled. Nothing is left on the nodes. Name what you
-    /// want to lock.
-    Empty,
-    /// There are more than [`ResourceSet::MOST`]. Nothing is left on the nodes. Lock one resource that stands for all of
-    /// them instead.
-    TooMany {
-        /// How many there are, each counted once.
-        resources: usize,
-    },
-}
-
-debug_is_text! { enum ResourceSetError {
-    Empty,
-    TooMany { resources },
-} }
-
-impl fmt::Display for ResourceSetError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Empty => write!(f, "there is no resource, see whether a list was never filled"),
-            Self::TooMany { resources } => write!(
-                f,
-                "there are {resources} resources, of at most {}, lock one that stands for all of them",
-                ResourceSet::MOST
-            ),
-        }
-    }
-}
-
-impl core::error::Error for ResourceSetError {}
 
 // A plain lease must not become dearer: a word says what it is, and nothing is allocated.
 const _: () = assert!(size_of::<Target>() <= size_of::<Resource>() + size_of::<usize>());

@@ -1,4 +1,4 @@
-//! Why nobody was elected here, what was said was not heard, or it cannot be said who leads.
+//! Why nobody was elected here, or what was said was not heard.
 //!
 //! One error for each verb; none has a source, since its text is complete.
 
@@ -8,7 +8,6 @@ use thiserror::Error;
 
 use crate::{
     error::{AcquireError, LeaseLost},
-    holder::HolderError,
     protocol::LeaderText,
     text::counted,
 };
@@ -17,13 +16,6 @@ use crate::{
 #[derive(Clone, Error)]
 #[non_exhaustive]
 pub enum CampaignError {
-    /// The builder was told [`classic`](crate::Builder::classic), where there are no terms, and nodes keep nothing but keys.
-    /// Nothing was sent. Build without it, in every process.
-    #[error(
-        "in classic mode there are no elections, since leases have no tokens; nothing was sent; build without `classic()`, in \
-         every process"
-    )]
-    Classic,
     /// The text is too long to be kept on every node. Nothing was sent. Say where more is to be found.
     #[error(
         "the text of a candidate has {bytes} bytes and can have {max} at most; nothing was sent; say where more is to be found",
@@ -47,13 +39,12 @@ pub enum CampaignError {
         /// The longest that is accepted with it.
         max: Duration,
     },
-    /// The lease was not acquired.
+    /// The lease was not acquired. In classic mode there are no elections: [`AcquireError::Unsupported`].
     #[error("not elected: {0}")]
     Acquire(AcquireError),
 }
 
 debug_is_text! { enum CampaignError {
-    Classic,
     TextTooLong { bytes },
     StopWithin { stop_within, ttl, max },
     Acquire(error),
@@ -100,31 +91,3 @@ debug_is_text! { enum ProclaimError {
     Unconfirmed { told, needed },
     WouldDeadlock,
 } }
-
-/// Why it cannot be said who leads. Nothing has been changed on any node. That nodes do not answer is none:
-/// [`Observed::Between`](super::Observed::Between) says so.
-#[derive(Clone, Error)]
-#[non_exhaustive]
-pub enum LeaderError {
-    /// The builder was told [`classic`](crate::Builder::classic), where nodes keep nothing but keys.
-    #[error(
-        "in classic mode there are no elections, since nodes keep nothing but keys; nothing was sent; build without \
-         `classic()`, in every process"
-    )]
-    Classic,
-    /// As for [`Redlock::holder`](crate::Redlock::holder).
-    #[error("it cannot be said who leads: {0}")]
-    Holder(HolderError),
-}
-
-debug_is_text! { enum LeaderError {
-    Classic,
-    Holder(error),
-} }
-
-// Not by `#[from]`, which would make it a source.
-impl From<HolderError> for LeaderError {
-    fn from(error: HolderError) -> Self {
-        Self::Holder(error)
-    }
-}

@@ -16,7 +16,7 @@ use std::{
 };
 
 pub use self::{
-    error::{CampaignError, LeaderError, ProclaimError},
+    error::{CampaignError, ProclaimError},
     health::ElectionHealth,
     leadership::Leadership,
     observer::{Observed, Observer},
@@ -24,7 +24,7 @@ pub use self::{
 use crate::{
     acquire::Acquire,
     engine::{Engine, Proclamation},
-    error::AcquireError,
+    error::{Ability, AcquireError, Unsupported},
     lease::Lease,
     lock::Lock,
     protocol::{LeaderText, Resource, ResourceError, Timestamp, WaitPolicy},
@@ -188,9 +188,7 @@ impl Election {
     /// The request for the leader's lease.
     fn request(&self, wait_policy: WaitPolicy) -> Result<Acquire, CampaignError> {
         let (config, ttl, stop_within) = (&self.engine.config, self.ttl, self.stop_within);
-        if config.classic {
-            return Err(CampaignError::Classic);
-        }
+        self.engine.can(Ability::Elections).map_err(AcquireError::from)?;
         if let Err(bytes) = self.text {
             return Err(CampaignError::TextTooLong { bytes });
         }
@@ -210,7 +208,8 @@ impl Election {
     fn elected(&self, lease: Lease) -> Result<Leadership, CampaignError> {
         let (Ok(term), Ok(text)) = (lease.token(), self.text.clone()) else {
             // Both were seen to before anything was asked.
-            return Err(CampaignError::Classic);
+            let ability = Ability::Elections;
+            return Err(AcquireError::from(Unsupported::Classic { ability }).into());
         };
         let held = lease.held_term().clone();
         telemetry::elected(held.target(), held.owner(), term);

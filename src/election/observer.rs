@@ -5,9 +5,10 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use super::{Election, LeaderError};
+use super::Election;
 use crate::{
     engine::Engine,
+    error::Ability,
     holder::{Holder, HolderError},
     protocol::{Leader, Look, Observation},
     runtime::block_on,
@@ -70,12 +71,12 @@ impl Election {
     ///
     /// # Errors
     ///
-    /// [`LeaderError`]. Nodes that do not answer are no error: see [`Observed::Between`].
+    /// [`HolderError`]. Nodes that do not answer are no error: see [`Observed::Between`].
     ///
     /// # Cancel safety
     ///
     /// It may be dropped at any point.
-    pub async fn leader(&self) -> Result<Observed, LeaderError> {
+    pub async fn leader(&self) -> Result<Observed, HolderError> {
         self.look(&mut Observation::default()).await
     }
 
@@ -83,10 +84,10 @@ impl Election {
     ///
     /// # Errors
     ///
-    /// As for [`leader`](Election::leader); and [`HolderError::WouldDeadlock`] in [`LeaderError::Holder`].
-    pub fn blocking_leader(&self) -> Result<Observed, LeaderError> {
+    /// As for [`leader`](Election::leader); and [`HolderError::WouldDeadlock`].
+    pub fn blocking_leader(&self) -> Result<Observed, HolderError> {
         if self.engine.runs_here() {
-            return Err(HolderError::WouldDeadlock.into());
+            return Err(HolderError::WouldDeadlock);
         }
         block_on(self.leader())
     }
@@ -98,10 +99,8 @@ impl Election {
         Observer { election: self.clone(), observation: Observation::default(), last: None }
     }
 
-    async fn look(&self, observation: &mut Observation) -> Result<Observed, LeaderError> {
-        if self.engine.config.classic {
-            return Err(LeaderError::Classic);
-        }
+    async fn look(&self, observation: &mut Observation) -> Result<Observed, HolderError> {
+        self.engine.can(Ability::Elections)?;
         let resource = self.resource().map_err(HolderError::from)?;
         let seen = shield(self.engine.ask_who_holds(resource));
         let seen = self.engine.process().awaits(seen).await;
@@ -159,12 +158,12 @@ impl Observer {
     ///
     /// # Errors
     ///
-    /// [`LeaderError`]: nothing will be seen by this handle any more.
+    /// [`HolderError`]: nothing will be seen by this handle any more.
     ///
     /// # Cancel safety
     ///
     /// It may be dropped and called again; no change is lost, unless it is changed back.
-    pub async fn changed(&mut self) -> Result<&Observed, LeaderError> {
+    pub async fn changed(&mut self) -> Result<&Observed, HolderError> {
         loop {
             if self.last.is_some() {
                 let engine: &Arc<Engine> = &self.election.engine;
@@ -182,10 +181,10 @@ impl Observer {
     ///
     /// # Errors
     ///
-    /// As for [`changed`](Observer::changed); and [`HolderError::WouldDeadlock`] in [`LeaderError::Holder`].
-    pub fn blocking_changed(&mut self) -> Result<&Observed, LeaderError> {
+    /// As for [`changed`](Observer::changed); and [`HolderError::WouldDeadlock`].
+    pub fn blocking_changed(&mut self) -> Result<&Observed, HolderError> {
         if self.election.engine.runs_here() {
-            return Err(HolderError::WouldDeadlock.into());
+            return Err(HolderError::WouldDeadlock);
         }
         block_on(self.changed())
     }

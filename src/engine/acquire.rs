@@ -107,6 +107,7 @@ impl Engine {
             Ability::Sets => self.takes_no_sets,
             Ability::Readers => self.takes_no_readers,
             Ability::Slots => self.picks_no_slots,
+            Ability::Elections => None,
         };
         match unable.and_then(|node| Some((node, self.slot(node)?))) {
             None => Ok(()),

@@ -15,7 +15,7 @@ use futures::future::{Either, select};
 
 use super::{Engine, Grant};
 use crate::{
-    error::{CloseError, Closed, ReleaseError, Shutdown, ShutdownError},
+    error::{CloseError, Closed, ReleaseError, Shutdown},
     shield::shielded,
     telemetry,
 };
@@ -90,7 +90,7 @@ impl Engine {
     }
 
     /// The same, and ends all leases that are held.
-    pub(crate) async fn shutdown(self: &Arc<Self>) -> Result<Shutdown, ShutdownError> {
+    pub(crate) async fn shutdown(self: &Arc<Self>) -> Result<Shutdown, CloseError> {
         self.refuse_acquires();
         if self.is_served() {
             self.client.lock().shut_down();
@@ -103,7 +103,7 @@ impl Engine {
         self.result_of_shutdown()
     }
 
-    pub(crate) fn result_of_shutdown(&self) -> Result<Shutdown, ShutdownError> {
+    pub(crate) fn result_of_shutdown(&self) -> Result<Shutdown, CloseError> {
         let count = |counter: &AtomicUsize| counter.load(Ordering::Acquire);
         let Outcomes { ended, released, gone } = &*self.outcomes;
         // What ended is read last, so that it is not less than the others.
@@ -115,7 +115,7 @@ impl Engine {
             return Ok(Shutdown { released, gone, unfinished });
         }
         let unconfirmed = unconfirmed.saturating_sub(working);
-        Err(ShutdownError::Unfinished { released, gone, unconfirmed, working })
+        Err(CloseError::Unreleased { released, gone, unconfirmed, working })
     }
 
     fn under_way(&self) -> usize {

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     config::LockDelayTooLong,
-    protocol::{Resource, ResourceError, ResourceSetError, Target},
+    protocol::{Resource, ResourceError, Target},
     text::rounded,
 };
 
@@ -122,12 +122,10 @@ pub enum AcquireError {
         /// How many others were waiting for their turn.
         waiting: usize,
     },
-    /// The name cannot be a resource. Nothing was sent. The field says what is accepted.
-    #[error("the resource cannot be locked, and nothing was sent: {0}")]
+    /// The name cannot be a resource, or these names cannot be locked at once, or no semaphore has so many permits. Nothing
+    /// was sent. The field says what is accepted.
+    #[error("this cannot be locked, and nothing was sent: {0}")]
     Resource(ResourceError),
-    /// No resource was named for a lease of several, or too many. Nothing was sent. The field says what is accepted.
-    #[error("the resources cannot be locked at once, and nothing was sent: {0}")]
-    Set(ResourceSetError),
     /// This kind of lease is not to be had from these nodes. Nothing was sent. The field says why.
     #[error("the nodes cannot grant this kind of lease, and nothing was sent: {0}")]
     Unsupported(Unsupported),
@@ -207,7 +205,6 @@ debug_is_text! { enum AcquireError {
     TooLate { target, ttl, elapsed, min_validity },
     Crowded { target, waited, waiting },
     Resource(error),
-    Set(error),
     Unsupported(error),
     Ttl { target, ttl, min_validity, min, max },
     HoldTooLong { target, hold, max, max_ttl, lock_delay },
@@ -269,7 +266,6 @@ impl AcquireError {
             Self::TooLate { .. } => "too_late",
             Self::Crowded { .. } => "crowded",
             Self::Resource(_)
-            | Self::Set(_)
             | Self::Unsupported(_)
             | Self::Ttl { .. }
             | Self::HoldTooLong { .. }
@@ -310,7 +306,6 @@ impl AcquireError {
             Self::NoQuorum { .. } => PAUSE_IN_AN_OUTAGE,
             Self::Crowded { .. } | Self::TooLate { .. } => SHORTEST_PAUSE,
             Self::Resource(_)
-            | Self::Set(_)
             | Self::Unsupported(_)
             | Self::Ttl { .. }
             | Self::HoldTooLong { .. }
@@ -337,7 +332,6 @@ impl AcquireError {
             | Self::HoldTooLong { target, .. }
             | Self::LockDelayTooLong { target, .. } => target.as_ref(),
             Self::Resource(_)
-            | Self::Set(_)
             | Self::Unsupported(_)
             | Self::Closed
             | Self::RuntimeEnded

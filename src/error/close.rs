@@ -16,7 +16,8 @@ pub struct Closed {
     pub held: usize,
 }
 
-/// Why [`Redlock::close`](crate::Redlock::close) did not see the end of everything. It is closed all the same.
+/// Why [`Redlock::close`](crate::Redlock::close) or [`Redlock::shutdown`](crate::Redlock::shutdown) did not see the end of
+/// everything. The handle is closed all the same; behind `shutdown`, all leases are lost to their holders, and none is renewed.
 #[derive(Clone, Eq, Error, PartialEq)]
 #[non_exhaustive]
 pub enum CloseError {
@@ -32,15 +33,35 @@ pub enum CloseError {
         /// The operations that had not ended.
         unfinished: usize,
     },
-    /// The blocking form was called on the very thread that has to answer it. Await it there, or block another thread.
+    /// `close_timeout` has passed before every lease was released. What was not confirmed is still being released while
+    /// the process lives, and expires after the ttl and any lock-delay. Work that goes on under `run` keeps its key for so
+    /// long at most. Raise `close_timeout`, see to the nodes, or end the work when it is told that its lease is lost.
     #[error(
-        "{WOULD_DEADLOCK}; it is closed all the same; await it instead, or block another thread"
+        "not all leases were released in close_timeout: {released} released, {gone} ended before, {unconfirmed} not \
+         confirmed, and {working} with work that goes on; what is left on the nodes expires after the ttl and any lock-delay, \
+         and others may have to wait until then; raise close_timeout, see to the nodes, or end work when its lease is lost"
+    )]
+    Unreleased {
+        /// The leases that were released, each confirmed by a quorum.
+        released: usize,
+        /// The leases that had ended before.
+        gone: usize,
+        /// The leases that no quorum has confirmed as released.
+        unconfirmed: usize,
+        /// The leases under which the work of a `run` has not ended.
+        working: usize,
+    },
+    /// The blocking form was called on the very thread that has to answer it. It goes on in the background. Await it there,
+    /// or block another thread.
+    #[error(
+        "{WOULD_DEADLOCK}; it goes on in the background; await it instead, or block another thread"
     )]
     WouldDeadlock,
 }
 
 debug_is_text! { enum CloseError {
     Unfinished { unfinished },
+    Unreleased { released, gone, unconfirmed, working },
     WouldDeadlock,
 } }
 
@@ -59,42 +80,6 @@ pub struct Shutdown {
     /// expire, and keep nobody out.
     pub unfinished: usize,
 }
-
-/// Why [`Redlock::shutdown`](crate::Redlock::shutdown) did not see the end of every lease. All of them are lost to their
-/// holders, and none is renewed.
-#[derive(Clone, Eq, Error, PartialEq)]
-#[non_exhaustive]
-pub enum ShutdownError {
-    /// `close_timeout` has passed. What was not confirmed is still being released while the process lives, and expires
-    /// after the ttl and any lock-delay. Work that goes on under `run` keeps its key for so long at most. Raise
-    /// `close_timeout`, see to the nodes, or end the work when it is told that its lease is lost.
-    #[error(
-        "not all leases were released in close_timeout: {released} released, {gone} ended before, {unconfirmed} not \
-         confirmed, and {working} with work that goes on; what is left on the nodes expires after the ttl and any lock-delay, \
-         and others may have to wait until then; raise close_timeout, see to the nodes, or end work when its lease is lost"
-    )]
-    Unfinished {
-        /// The leases that were released, each confirmed by a quorum.
-        released: usize,
-        /// The leases that had ended before.
-        gone: usize,
-        /// The leases that no quorum has confirmed as released.
-        unconfirmed: usize,
-        /// The leases under which the work of a `run` has not ended.
-        working: usize,
-    },
-    /// The blocking form was called on the very thread that has to answer it. The leases are being released in the
-    /// background. Await it there, or block another thread.
-    #[error(
-        "{WOULD_DEADLOCK}; all leases are being released in the background; await it instead, or block another thread"
-    )]
-    WouldDeadlock,
-}
-
-debug_is_text! { enum ShutdownError {
-    Unfinished { released, gone, unconfirmed, working },
-    WouldDeadlock,
-} }
 
 /// A blocking form was called on the very thread that has to answer it, and has done nothing. Await it there, or block
 /// another thread.

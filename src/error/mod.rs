@@ -11,16 +11,14 @@ mod connect;
 mod lease;
 mod named;
 mod reports;
-mod semaphore;
 mod unsupported;
 
 pub use self::{
     acquire::AcquireError,
-    close::{CloseError, Closed, Shutdown, ShutdownError, WouldDeadlock},
+    close::{CloseError, Closed, Shutdown, WouldDeadlock},
     connect::{ConnectError, NodeStates},
     lease::{ExtendError, LeaseLost, NoToken, ReleaseError, RunError},
     reports::{NodeOutcome, NodeReport, Reports},
-    semaphore::SemaphoreError,
     unsupported::{Ability, Unsupported},
 };
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use super::AcquireError;
-use crate::protocol::{NodeId, ResourceSetError};
+use crate::protocol::NodeId;
 
 /// Why a kind of lease is not to be had from these nodes. Nothing has been sent.
 #[derive(Clone, Eq, Error, PartialEq)]
@@ -49,6 +49,8 @@ pub enum Ability {
     Readers,
     /// It picks a slot that is free: for [`semaphore`](crate::Redlock::semaphore).
     Slots,
+    /// It counts terms, and keeps what their leaders say: for [`election`](crate::Redlock::election).
+    Elections,
 }
 
 impl Ability {
@@ -58,6 +60,8 @@ impl Ability {
             Self::Sets => ("takes one key at a time", "takes_sets"),
             Self::Readers => ("knows no readers", "takes_readers"),
             Self::Slots => ("does not pick a permit that is free", "picks_slots"),
+            // Every node of a user's counts tokens.
+            Self::Elections => ("keeps no terms and no words of leaders", "call"),
         }
     }
 
@@ -73,11 +77,5 @@ impl Ability {
 impl From<Unsupported> for AcquireError {
     fn from(error: Unsupported) -> Self {
         Self::Unsupported(error)
-    }
-}
-
-impl From<ResourceSetError> for AcquireError {
-    fn from(error: ResourceSetError) -> Self {
-        Self::Set(error)
     }
 }

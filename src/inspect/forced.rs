@@ -139,7 +139,8 @@ impl From<HolderError> for ForceError {
     fn from(error: HolderError) -> Self {
         match error {
             HolderError::Resource(error) => Self::Resource(error),
-            HolderError::RuntimeEnded => Self::RuntimeEnded,
+            // No election is asked about.
+            HolderError::Unsupported(_) | HolderError::RuntimeEnded => Self::RuntimeEnded,
             HolderError::WouldDeadlock => Self::WouldDeadlock,
         }
     }

@@ -30,7 +30,7 @@ pub use self::{
     finding::{Finding, Ill, Severity},
     forced::{ForceError, Forced},
     longest::{LoweredMaxTtl, LoweredNode, MaxTtlWatch},
-    resources::{Listed, Resources, ResourcesError, Untold},
+    resources::{Listed, Resources, ResourcesError},
 };
 use crate::{
     engine::Engine,

@@ -9,6 +9,7 @@ use thiserror::Error;
 
 use crate::{
     engine::{Engine, Sightings},
+    error::{NodeOutcome, NodeReport, Reports},
     holder::Holder,
     node::{NodeError, Scan},
     protocol::{NodeId, Resource, Sighting},
@@ -58,7 +59,7 @@ pub enum ResourcesError {
     )]
     NotTold {
         /// What each node said.
-        nodes: Untold,
+        nodes: Reports,
     },
     /// The runtime has ended, or the process was forked since: make a new [`Redlock`](crate::Redlock).
     #[error(
@@ -77,23 +78,6 @@ debug_is_text! { enum ResourcesError {
     RuntimeEnded,
     WouldDeadlock,
 } }
-
-/// The nodes that have not told their keys, and why.
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct Untold {
-    /// Each with its address.
-    pub nodes: Vec<(NodeId, Arc<str>, NodeError)>,
-}
-
-impl fmt::Display for Untold {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.nodes.iter().enumerate().try_for_each(|(index, (node, address, error))| {
-            let between = if index == 0 { "" } else { "; " };
-            write!(f, "{between}{node} ({address}): {error}")
-        })
-    }
-}
 
 impl Resources {
     pub(crate) fn new(engine: Arc<Engine>, pattern: &[u8]) -> Self {
@@ -160,13 +144,14 @@ impl Resources {
     /// The nodes that have not told their keys up to now, and why: a name that they alone have is missing. What a quorum holds
     /// is not, as long as they are a minority.
     #[must_use]
-    pub fn untold(&self) -> Untold {
+    pub fn untold(&self) -> Reports {
         let read = self.engine.addresses().zip(&self.read).enumerate();
         let untold = read.filter_map(|(index, (address, read))| {
             let error = read.as_ref().err()?.clone();
-            Some((NodeId::new(index), Arc::clone(address), error))
+            let outcome = NodeOutcome::Failed(error);
+            Some(NodeReport::new(NodeId::new(index), Arc::clone(address), outcome))
         });
-        Untold { nodes: untold.collect() }
+        untold.collect()
     }
 
     fn next_node(&mut self, read: Result<(), NodeError>) {

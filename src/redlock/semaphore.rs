@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Redlock;
 use crate::{
-    error::{Ability, SemaphoreError},
+    error::{Ability, AcquireError},
     protocol::Slots,
     semaphore::Semaphore,
 };
@@ -32,13 +32,13 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// [`SemaphoreError`]: none or too many permits, a name that cannot be one, [`Builder::classic`](crate::Builder::classic),
-    /// or a node of a user's that picks no slots.
+    /// [`AcquireError::Resource`]: none or too many permits, or a name that cannot be one. [`AcquireError::Unsupported`]:
+    /// [`Builder::classic`](crate::Builder::classic), or a node of a user's that picks no slots.
     pub fn semaphore(
         &self,
         name: impl AsRef<[u8]>,
         permits: usize,
-    ) -> Result<Semaphore, SemaphoreError> {
+    ) -> Result<Semaphore, AcquireError> {
         let slots = Slots::new(&self.engine.config.key_prefix, name, permits)?;
         self.engine.can(Ability::Slots)?;
         Ok(Semaphore::new(Arc::clone(&self.engine), slots))

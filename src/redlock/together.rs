@@ -34,8 +34,8 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// Awaited, those of [`acquire`](Redlock::acquire), [`AcquireError::Set`](crate::AcquireError::Set): no resource or more
-    /// than 32, and [`AcquireError::Unsupported`](crate::AcquireError::Unsupported):
+    /// Awaited, those of [`acquire`](Redlock::acquire), [`AcquireError::Resource`](crate::AcquireError::Resource): no resource
+    /// or more than 32, and [`AcquireError::Unsupported`](crate::AcquireError::Unsupported):
     /// [`Builder::classic`](crate::Builder::classic), or a node of a user's that takes one at a time.
     /// [`Contended`](crate::AcquireError::Contended) names the one that is in the way for longest.
     #[doc(alias = "multilock")]

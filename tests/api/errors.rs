@@ -9,9 +9,8 @@ use quorlock::ConfigError;
 use quorlock::{
     AcquireError, Builder, CloseError, ConnectError, ExtendError, LeaseLost, NodeOutcome,
     NodeReport, NodeStates, ProclaimError, Redlock, ReleaseError, Reports, RunError,
-    SemaphoreError as NoPermit, ShutdownError, SlotsError,
     node::{MemoryNode, Node, NodeError, NodeState, Refusal},
-    protocol::{Denial, LossReason, NodeId, Resource, Target},
+    protocol::{Denial, LossReason, NodeId, Resource, ResourceError, Target},
 };
 
 use super::fleet;
@@ -56,9 +55,9 @@ fn one_is_told_from_several() {
             &ConnectError::NoQuorum { ready: 0, needed: many, nodes: nodes() } as &dyn Error,
             &ConnectError::NotAllNodes { ready: 0, needed: many, nodes: nodes() },
             &CloseError::Unfinished { unfinished: many },
-            &ShutdownError::Unfinished { released, gone, unconfirmed: many, working },
+            &CloseError::Unreleased { released, gone, unconfirmed: many, working },
             &ProclaimError::Unconfirmed { told: 0, needed: many },
-            &NoPermit::Slots(SlotsError::Count { slots: many }),
+            &AcquireError::Resource(ResourceError::Permits { permits: many, max: 256 }),
         ] {
             assert_style(error);
             println!("{error}");
@@ -143,13 +142,13 @@ async fn acquire_errors_that_send_nothing() {
     let empty = redlock.acquire("").await.unwrap_err();
     assert_eq!(
         shown(&empty, &nodes),
-        "the resource cannot be locked, and nothing was sent: it has no name, see whether a \
+        "this cannot be locked, and nothing was sent: it has no name, see whether a \
          variable was never set"
     );
     let long = redlock.acquire(vec![b'x'; 65_537]).await.unwrap_err();
     assert_eq!(
         shown(&long, &nodes),
-        "the resource cannot be locked, and nothing was sent: its key has 65537 \
+        "this cannot be locked, and nothing was sent: its key has 65537 \
          bytes, of at most 65536, lock a digest of it instead"
     );
     let ttl = redlock.acquire("r").ttl(Duration::from_millis(9)).await.unwrap_err();

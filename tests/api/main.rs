@@ -82,7 +82,7 @@ const _: () = {
     plain::<(inspect::Inspection, inspect::NodeFacts, inspect::InspectedSettings)>();
     plain::<(inspect::Finding, inspect::Ill, inspect::Severity, inspect::Forced)>();
     plain::<(inspect::ClockFacts, inspect::ClockRate, inspect::RoundTrips)>();
-    plain::<(inspect::Resources, inspect::Listed, inspect::Untold)>();
+    plain::<(inspect::Resources, inspect::Listed)>();
     plain::<(node::ServerFacts, node::MarkerFacts, node::ClockSample)>();
     plain::<(node::Scan, node::ScanPage)>();
 };

@@ -3,19 +3,17 @@
 use std::{future::IntoFuture, sync::Arc};
 
 use quorlock::{
-    Ability, AcquireError, AcquireFuture, Holder, Permit, PermitAcquire, Redlock, Semaphore,
-    SemaphoreError, Slot, SlotsError, Unsupported,
+    Ability, AcquireError, AcquireFuture, Holder, Permit, PermitAcquire, Redlock, Semaphore, Slot,
+    Unsupported,
     node::{MemoryNode, Node, NodeCall, NodeContext, NodeFuture, NodeSpec, NodeState, NodeStatus},
     protocol::{Command, Join, Marker},
 };
 
-use super::{error, fleet, future, plain, sent};
+use super::{fleet, future, plain, sent};
 
 const _: () = {
     plain::<(Semaphore, Permit, PermitAcquire)>();
     future::<AcquireFuture<Slot>>();
-    error::<SemaphoreError>();
-    error::<SlotsError>();
 };
 
 /// A node of a user's that knows nothing of slots.
@@ -44,20 +42,29 @@ impl Node for Plain {
 async fn what_cannot_be_a_semaphore_is_refused_before_anything_is_sent() {
     let redlock = Redlock::connect(fleet()).await.unwrap();
     let refused = |name: &str, permits| redlock.semaphore(name, permits).unwrap_err().to_string();
-    assert_eq!(refused("s", 0), "the number of permits is 0, ask for 1 to 256");
-    assert_eq!(refused("s", 257), "the number of permits is 257, ask for 1 to 256");
-    assert_eq!(refused("", 1), "it has no name, see whether a variable was never set");
+    assert_eq!(
+        refused("s", 0),
+        "this cannot be locked, and nothing was sent: the number of permits is 0, ask for 1 to 256"
+    );
+    assert_eq!(
+        refused("s", 257),
+        "this cannot be locked, and nothing was sent: the number of permits is 257, ask for 1 to 256"
+    );
+    assert_eq!(
+        refused("", 1),
+        "this cannot be locked, and nothing was sent: it has no name, see whether a variable was never set"
+    );
     assert!(refused("quorlock:s", 1).contains("quorlock:"), "{}", refused("quorlock:s", 1));
     assert!(refused(&"x".repeat(65_535), 1).contains("65536"));
     assert_eq!(redlock.semaphore("s", 256).unwrap().permits(), 256);
 
     let classic = Redlock::builder().nodes(fleet()).classic().connect().await.unwrap();
     let error = classic.semaphore("s", 1).unwrap_err();
-    let ability = Ability::Slots;
-    assert_eq!(error, SemaphoreError::Unsupported(Unsupported::Classic { ability }));
+    let lacking = Unsupported::Classic { ability: Ability::Slots };
+    assert!(matches!(&error, AcquireError::Unsupported(reason) if *reason == lacking));
     assert_eq!(
         error.to_string(),
-        "in classic mode a node does not pick a permit that is free; leave out Builder::classic"
+        "the nodes cannot grant this kind of lease, and nothing was sent: in classic mode a node does not pick a permit that is free; leave out Builder::classic"
     );
 
     let node = NodeSpec::new(Arc::new(Plain(MemoryNode::new())));
@@ -65,7 +72,7 @@ async fn what_cannot_be_a_semaphore_is_refused_before_anything_is_sent() {
     let error = own.semaphore("s", 1).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "node 0 (plain) does not pick a permit that is free; see Node::picks_slots"
+        "the nodes cannot grant this kind of lease, and nothing was sent: node 0 (plain) does not pick a permit that is free; see Node::picks_slots"
     );
 }
 

@@ -9,7 +9,6 @@ use std::{
 
 use quorlock::{
     AcquireError, Builder, CloseError, ConnectError, ExtendError, Lease, Redlock, ReleaseError,
-    ShutdownError,
     node::MemoryNode,
     protocol::LossReason,
     runtime::{CurrentRuntimeError, Runtime, TokioRuntime},
@@ -338,7 +337,7 @@ fn the_blocking_form_on_the_thread_itself_is_an_error_and_does_not_hang() {
 
         let redlock = connect_here(&nodes).await;
         let held = redlock.acquire("r").await.unwrap();
-        assert_eq!(redlock.blocking_shutdown(), Err(ShutdownError::WouldDeadlock));
+        assert_eq!(redlock.blocking_shutdown(), Err(CloseError::WouldDeadlock));
         // What is known already is said anywhere.
         assert_eq!(held.blocking_lost().unwrap().reason, LossReason::ShutDown);
         assert_eq!(held.blocking_ending(), Ok(LossReason::ShutDown));

@@ -84,12 +84,12 @@ fn a_node_that_is_down_hides_nothing_that_a_quorum_holds() {
     }
     assert_eq!(found, 1);
     let untold = resources.untold();
-    assert_eq!(untold.nodes.len(), 1, "{untold}");
+    assert_eq!(untold.iter().count(), 1, "{untold}");
     nodes[1].kill();
     nodes[2].kill();
     let error = block_on(redlock.resources("*").next_page()).unwrap_err();
     let ResourcesError::NotTold { nodes } = error else { panic!("{error}") };
-    assert_eq!(nodes.nodes.len(), 3);
+    assert_eq!(nodes.failures().count(), 3);
 }
 
 /// A page that was dropped on the way is told by the next call.

@@ -15,7 +15,7 @@ use std::{
 };
 
 use quorlock::{
-    AcquireFuture, FenceGate, LossReason, ReadLease, Redlock, Shared, ShutdownError,
+    AcquireFuture, CloseError, FenceGate, LossReason, ReadLease, Redlock, Shared,
     node::{MemoryNode, NodeSpec},
     protocol::FencingToken,
     runtime::Runtime,
@@ -237,7 +237,7 @@ fn a_shutdown_beside_it_ends_the_lease() {
         both.wait();
         let lease = lease.downgrade().unwrap();
         let ended = beside.join().unwrap();
-        let ended = ended.unwrap_or_else(|error: ShutdownError| panic!("{time}: {error}"));
+        let ended = ended.unwrap_or_else(|error: CloseError| panic!("{time}: {error}"));
         assert_eq!(ended.released, 1, "{time}");
         assert!(lease.check().is_err());
         drop(lease);

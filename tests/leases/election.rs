@@ -18,8 +18,8 @@ use std::{
 };
 
 use quorlock::{
-    Builder, CampaignError, Election, ElectionHealth, Holder, LeaderError, Leadership, LossReason,
-    Observed, ProclaimError, Redlock,
+    AcquireError, Builder, CampaignError, Election, ElectionHealth, Holder, HolderError,
+    Leadership, LossReason, Observed, ProclaimError, Redlock,
     node::{MemoryNode, Node, NodeSpec},
     protocol::{
         Command, Drift, EpochMark, LeaderText, Note, Owner, Record, Reply, Resource, Sighting,
@@ -685,9 +685,12 @@ fn what_cannot_be_is_refused_and_nothing_is_sent() {
     assert!(error.to_string().contains("no name"), "{error}");
     assert_eq!(world.sent(), sent);
     let classic = world.other_process(Builder::classic).election("r");
-    assert!(matches!(refused(classic.clone()), CampaignError::Classic));
+    assert!(matches!(
+        refused(classic.clone()),
+        CampaignError::Acquire(AcquireError::Unsupported(_))
+    ));
     let looks = world.machine.sim.block_on(async move { classic.leader().await });
-    assert!(matches!(looks, Err(LeaderError::Classic)));
+    assert!(matches!(looks, Err(HolderError::Unsupported(_))));
     drop(campaign(&world, &world.redlock.election("r").stop_within(max)));
 }
 

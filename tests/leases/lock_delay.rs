@@ -10,7 +10,7 @@ use std::{
 };
 
 use quorlock::{
-    Acquire, AcquireError, Builder, Lease, LeaseSignal, LossReason, Shutdown, ShutdownError,
+    Acquire, AcquireError, Builder, CloseError, Lease, LeaseSignal, LossReason, Shutdown,
     protocol::{Drift, Timestamp},
     runtime::Runtime,
 };
@@ -55,7 +55,7 @@ fn lost(world: &Fixture, request: Acquire) -> (Lease, Timestamp) {
     (lease, world.machine.sim.now())
 }
 
-fn shut_down(world: &Fixture) -> Result<Shutdown, ShutdownError> {
+fn shut_down(world: &Fixture) -> Result<Shutdown, CloseError> {
     let redlock = world.redlock.clone();
     world.machine.sim.block_on(async move { redlock.shutdown().await })
 }

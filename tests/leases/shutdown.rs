@@ -12,7 +12,7 @@ use std::{
 };
 
 use quorlock::{
-    AcquireError, Closed, LossReason, ReleaseError, RunError, Shutdown, ShutdownError,
+    AcquireError, CloseError, Closed, LossReason, ReleaseError, RunError, Shutdown,
     runtime::Runtime,
 };
 
@@ -35,7 +35,7 @@ fn beside<T: Send + 'static>(
     result
 }
 
-fn shutdown(world: &Fixture) -> Result<Shutdown, ShutdownError> {
+fn shutdown(world: &Fixture) -> Result<Shutdown, CloseError> {
     let redlock = world.redlock.clone();
     world.machine.sim.block_on(async move { redlock.shutdown().await })
 }
@@ -127,7 +127,7 @@ fn work_that_does_not_end_keeps_its_key_for_the_ttl_and_is_reported() {
     let _plain = world.acquire("plain");
     world.pass(SECOND);
     let error = shutdown(&world).unwrap_err();
-    let expected = ShutdownError::Unfinished { released: 1, gone: 0, unconfirmed: 0, working: 1 };
+    let expected = CloseError::Unreleased { released: 1, gone: 0, unconfirmed: 0, working: 1 };
     assert_eq!(error, expected);
     assert_eq!((keys(&world, "r"), keys(&world, "plain")), (3, 0));
     world.pass(TTL);
@@ -152,7 +152,7 @@ fn a_minority_that_is_down_is_no_failure_and_a_majority_is_one() {
             Err(error) => {
                 assert!(!confirmed, "{error}");
                 let expected =
-                    ShutdownError::Unfinished { released: 0, gone: 0, unconfirmed: 2, working: 0 };
+                    CloseError::Unreleased { released: 0, gone: 0, unconfirmed: 2, working: 0 };
                 assert_eq!(error, expected);
             }
         }

@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-use quorlock::{LossReason, ShutdownError};
+use quorlock::{CloseError, LossReason};
 
 use super::*;
 
@@ -52,7 +52,7 @@ fn leases_on_a_majority_that_is_dead_are_reported() {
     cluster[1].kill();
     cluster[2].kill();
     let error = redlock.blocking_shutdown().unwrap_err();
-    let ShutdownError::Unfinished { released, unconfirmed, working, .. } = error else {
+    let CloseError::Unreleased { released, unconfirmed, working, .. } = error else {
         panic!("{error}")
     };
     assert_eq!((released, unconfirmed, working), (0, LEASES, 0));

@@ -206,7 +206,6 @@ impl Run {
             | AcquireError::Quarantined { .. }
             | AcquireError::TooLate { .. } => Status::Broken,
             AcquireError::Resource(_)
-            | AcquireError::Set(_)
             | AcquireError::Unsupported(_)
             | AcquireError::Ttl { .. }
             | AcquireError::HoldTooLong { .. }

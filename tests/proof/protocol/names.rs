@@ -4,7 +4,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use quorlock_core::{Members, ResourceError, ResourceSet, Slots, SlotsError, Target};
+use quorlock_core::{Members, ResourceError, ResourceSet, Slots, Target};
 
 use super::*;
 
@@ -100,7 +100,7 @@ fn the_longest_name_is_taken_and_a_longer_one_is_refused_with_its_length() {
     let before = "quorlock:slots:".len();
     let of_slots = |bytes: usize| Slots::new(b"", vec![b'n'; bytes], 1).map(drop);
     assert_eq!(of_slots(most - before), Ok(()));
-    let too_long = SlotsError::Name(ResourceError::TooLong { bytes: most + 1 });
+    let too_long = ResourceError::TooLong { bytes: most + 1 };
     assert_eq!(of_slots(most - before + 1), Err(too_long));
 }
 

@@ -51,7 +51,7 @@ impl Round {
     ///     round.handle_reply(NodeId::new(node), Ok(Reply::Granted(granted)), start);
     /// }
     /// assert_eq!((round.verdict(), round.slot()), (Verdict::Won, Some(4)));
-    /// # Ok::<(), quorlock_core::SlotsError>(())
+    /// # Ok::<(), quorlock_core::ResourceError>(())
     /// ```
     pub fn slot(&self) -> Option<u8> {
         self.votes.counted().filter(|_| self.verdict == Verdict::Won)
