@@ -8,13 +8,14 @@ use thiserror::Error;
 
 use crate::{
     engine::Engine,
+    error::Reports,
     node::NodeError,
     protocol::{Errand, Marker, NodeId, Timestamp},
     shield::shield,
 };
 
-/// Why nothing was done for a fleet: [`claim_nodes`](crate::Redlock::claim_nodes) and
-/// [`watch_max_ttl`](crate::Redlock::watch_max_ttl).
+/// Why a fleet did not do what an operator asked: [`claim_nodes`](crate::Redlock::claim_nodes),
+/// [`watch_max_ttl`](crate::Redlock::watch_max_ttl) and [`resources`](crate::Redlock::resources). Nothing was changed.
 #[derive(Clone, Error)]
 #[non_exhaustive]
 pub enum FleetError {
@@ -29,17 +30,32 @@ pub enum FleetError {
         /// The nodes that did not answer, and why.
         nodes: Vec<(Arc<str>, NodeError)>,
     },
+    /// No node has told its keys: none can be reached, or the user lacks the right `+scan`. See to the nodes, or grant it.
+    #[error(
+        "no node tells its keys, see whether they can be reached and whether the user has the right +scan: {nodes}"
+    )]
+    NotTold {
+        /// What each node said.
+        nodes: Reports,
+    },
     /// The runtime has ended, or the process was forked since: make a new [`Redlock`](crate::Redlock).
     #[error(
         "the runtime of this redlock has ended, or this process was forked; connect another in the process that asks"
     )]
     RuntimeEnded,
+    /// The thread that would have to give the answer was about to wait for it. Nothing was asked.
+    #[error(
+        "blocking here would stop the thread that has to answer it; nothing was asked; await it instead, or block another thread"
+    )]
+    WouldDeadlock,
 }
 
 debug_is_text! { enum FleetError {
     Classic,
     NotAll { nodes },
+    NotTold { nodes },
     RuntimeEnded,
+    WouldDeadlock,
 } }
 
 fn failed(nodes: &[(Arc<str>, NodeError)]) -> String {

@@ -30,7 +30,7 @@ pub use self::{
     finding::{Finding, Ill, Severity},
     forced::{ForceError, Forced},
     longest::{LoweredMaxTtl, LoweredNode, MaxTtlWatch},
-    resources::{Listed, Resources, ResourcesError},
+    resources::{Listed, Resources},
 };
 use crate::{
     engine::Engine,

@@ -5,8 +5,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use thiserror::Error;
-
+use super::FleetError;
 use crate::{
     engine::{Engine, Sightings},
     error::{NodeOutcome, NodeReport, Reports},
@@ -49,36 +48,6 @@ pub struct Resources {
     pause: Duration,
 }
 
-/// Why resources cannot be listed. Nothing was changed on any node.
-#[derive(Clone, Error)]
-#[non_exhaustive]
-pub enum ResourcesError {
-    /// No node has told its keys: none can be reached, or the user lacks the right `+scan`. See to the nodes, or grant it.
-    #[error(
-        "no node tells its keys, see whether they can be reached and whether the user has the right +scan: {nodes}"
-    )]
-    NotTold {
-        /// What each node said.
-        nodes: Reports,
-    },
-    /// The runtime has ended, or the process was forked since: make a new [`Redlock`](crate::Redlock).
-    #[error(
-        "the runtime of this redlock has ended, or this process was forked; connect another in the process that asks"
-    )]
-    RuntimeEnded,
-    /// The thread that would have to give the answer was about to wait for it. Nothing was asked.
-    #[error(
-        "blocking here would stop the thread that has to answer it; nothing was asked; await it instead, or block another thread"
-    )]
-    WouldDeadlock,
-}
-
-debug_is_text! { enum ResourcesError {
-    NotTold { nodes },
-    RuntimeEnded,
-    WouldDeadlock,
-} }
-
 impl Resources {
     pub(crate) fn new(engine: Arc<Engine>, pattern: &[u8]) -> Self {
         let pattern = behind(&engine.config.key_prefix, pattern);
@@ -89,25 +58,25 @@ impl Resources {
     ///
     /// # Errors
     ///
-    /// [`ResourcesError`]. A node that does not tell its keys is none as long as another does: see
+    /// [`FleetError`]. A node that does not tell its keys is none as long as another does: see
     /// [`untold`](Resources::untold).
     ///
     /// # Cancel safety
     ///
     /// It may be dropped at any point; the page is asked for again.
-    pub async fn next_page(&mut self) -> Result<Option<Vec<Listed>>, ResourcesError> {
+    pub async fn next_page(&mut self) -> Result<Option<Vec<Listed>>, FleetError> {
         let nodes = self.engine.addresses().count();
         while self.node < nodes {
             let begun = self.engine.now();
             let rest = self.engine.sleep_until(begun.saturating_add(self.pause));
             let rested = self.engine.process().awaits(shield(rest)).await;
-            rested.ok_or(ResourcesError::RuntimeEnded)?;
+            rested.ok_or(FleetError::RuntimeEnded)?;
             let begun = self.engine.now();
             let node = NodeId::new(self.node);
             let scan = Scan { cursor: self.cursor, ..Scan::new(Arc::clone(&self.pattern), PAGE) };
             let answers = shield(self.engine.ask_keys(node, scan));
             let answers = self.engine.process().awaits(answers).await;
-            let answers = answers.and_then(Result::ok).ok_or(ResourcesError::RuntimeEnded)?;
+            let answers = answers.and_then(Result::ok).ok_or(FleetError::RuntimeEnded)?;
             match answers.into_iter().nth(self.node) {
                 Some(Ok(page)) => {
                     let listed = self.listed(page.keys).await?;
@@ -119,11 +88,11 @@ impl Resources {
                     return Ok(Some(listed));
                 }
                 Some(Err(error)) => self.next_node(Err(error)),
-                None => return Err(ResourcesError::RuntimeEnded),
+                None => return Err(FleetError::RuntimeEnded),
             }
         }
         if self.read.iter().all(Result::is_err) {
-            return Err(ResourcesError::NotTold { nodes: self.untold() });
+            return Err(FleetError::NotTold { nodes: self.untold() });
         }
         Ok(None)
     }
@@ -132,11 +101,11 @@ impl Resources {
     ///
     /// # Errors
     ///
-    /// As for [`next_page`](Resources::next_page), and [`ResourcesError::WouldDeadlock`] on the very thread that runs the
+    /// As for [`next_page`](Resources::next_page), and [`FleetError::WouldDeadlock`] on the very thread that runs the
     /// engine.
-    pub fn blocking_next_page(&mut self) -> Result<Option<Vec<Listed>>, ResourcesError> {
+    pub fn blocking_next_page(&mut self) -> Result<Option<Vec<Listed>>, FleetError> {
         if self.engine.runs_here() {
-            return Err(ResourcesError::WouldDeadlock);
+            return Err(FleetError::WouldDeadlock);
         }
         block_on(self.next_page())
     }
@@ -160,7 +129,7 @@ impl Resources {
     }
 
     /// Those of these keys that no node before has told, and that are held still.
-    async fn listed(&self, mut keys: Vec<Box<[u8]>>) -> Result<Vec<Listed>, ResourcesError> {
+    async fn listed(&self, mut keys: Vec<Box<[u8]>>) -> Result<Vec<Listed>, FleetError> {
         keys.sort_unstable();
         keys.dedup();
         let prefix = &self.engine.config.key_prefix;
@@ -171,7 +140,7 @@ impl Resources {
             let Ok(resource) = Resource::behind(prefix, name) else { continue };
             let seen = shield(self.engine.ask_who_holds(resource));
             let seen = self.engine.process().awaits(seen).await;
-            let seen = seen.and_then(Result::ok).ok_or(ResourcesError::RuntimeEnded)?;
+            let seen = seen.and_then(Result::ok).ok_or(FleetError::RuntimeEnded)?;
             if self.was_told(&seen) {
                 continue;
             }

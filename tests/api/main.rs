@@ -78,7 +78,6 @@ const _: () = {
 
     error::<inspect::ForceError>();
     error::<inspect::FleetError>();
-    error::<inspect::ResourcesError>();
     plain::<(inspect::Inspection, inspect::NodeFacts, inspect::InspectedSettings)>();
     plain::<(inspect::Finding, inspect::Ill, inspect::Severity, inspect::Forced)>();
     plain::<(inspect::ClockFacts, inspect::ClockRate, inspect::RoundTrips)>();

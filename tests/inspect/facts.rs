@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use futures::executor::block_on;
 use quorlock::{
     Redlock,
-    inspect::{Finding, ForceError, Ill, ResourcesError, Severity},
+    inspect::{Finding, FleetError, ForceError, Ill, Severity},
     node::{MemoryNode, Node, NodeCall, NodeContext, NodeFuture, NodeSpec, NodeStatus},
     protocol::{Command, Floor, Join, Marker},
     runtime::TokioRuntime,
@@ -159,7 +159,7 @@ fn when_the_runtime_has_ended_that_is_said() {
         "{findings:#?}"
     );
     let error = block_on(redlock.resources("*").next_page()).unwrap_err();
-    assert!(matches!(error, ResourcesError::RuntimeEnded), "{error}");
+    assert!(matches!(error, FleetError::RuntimeEnded), "{error}");
     let error = block_on(redlock.force_release("r")).unwrap_err();
     assert!(matches!(error, ForceError::RuntimeEnded), "{error}");
 }
@@ -177,7 +177,7 @@ fn blocking_forms_answer_elsewhere_and_never_stop_the_thread_that_answers() {
         let here = builder.connect().await.unwrap();
         assert!(here.blocking_inspect(Duration::ZERO).is_err());
         let error = here.resources("*").blocking_next_page().unwrap_err();
-        assert!(matches!(error, ResourcesError::WouldDeadlock), "{error}");
+        assert!(matches!(error, FleetError::WouldDeadlock), "{error}");
         let error = here.blocking_force_release("r").unwrap_err();
         assert!(matches!(error, ForceError::WouldDeadlock), "{error}");
     });

@@ -3,7 +3,7 @@
 use futures::executor::block_on;
 use quorlock::{
     Holder, Redlock,
-    inspect::{Listed, Resources, ResourcesError},
+    inspect::{FleetError, Listed, Resources},
     node::MemoryNode,
 };
 
@@ -88,7 +88,7 @@ fn a_node_that_is_down_hides_nothing_that_a_quorum_holds() {
     nodes[1].kill();
     nodes[2].kill();
     let error = block_on(redlock.resources("*").next_page()).unwrap_err();
-    let ResourcesError::NotTold { nodes } = error else { panic!("{error}") };
+    let FleetError::NotTold { nodes } = error else { panic!("{error}") };
     assert_eq!(nodes.failures().count(), 3);
 }
 
