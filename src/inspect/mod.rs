@@ -18,6 +18,8 @@ mod offset;
 mod pace;
 mod refusal;
 mod resources;
+mod rules;
+mod seen;
 
 use std::{sync::Arc, time::Duration};
 

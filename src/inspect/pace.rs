@@ -5,10 +5,11 @@
 use std::time::Duration;
 
 use super::{
-    Finding, Ill, Inspection, NodeFacts, Severity,
+    Severity,
     offset::{OFFSET, own_clock_off, signed},
+    seen::{Found, Seen, found},
 };
-use crate::{node::ServerFacts, text::rounded};
+use crate::text::rounded;
 
 /// By this much it makes tokens go wrong: no hint takes them further ahead of a node's clock.
 const FAR_OFF: Duration = Duration::from_secs(60);
@@ -19,18 +20,12 @@ const SLOW: Duration = Duration::from_millis(25);
 /// This many times as slow as the others.
 const SLOWER: u32 = 10;
 
-pub(super) fn speed(
-    inspection: &Inspection,
-    node: &NodeFacts,
-    server: &ServerFacts,
-) -> Option<Finding> {
-    let remedy = "see to its load, to slow commands of others on it (SLOWLOG GET), and to the network; or raise node_timeout";
+pub(super) fn slow(Seen { inspection, node, server }: &Seen<'_>) -> Option<Found> {
     let limit = inspection.settings.node_timeout;
-    let slow = |severity, cause: String| Some(Finding::new(severity, Ill::Slow, cause, remedy));
     if server.unanswered > 0 {
         let cause =
             format!("{} of its replies did not come within the connect timeout", server.unanswered);
-        return slow(Severity::Error, cause);
+        return found(Severity::Error, cause);
     }
     let trips = node.round_trips()?;
     // A process that is woken late reads replies late, and a server on the same machine answers late: neither is the node's.
@@ -41,7 +36,7 @@ pub(super) fn speed(
         let cause = format!(
             "its replies take {shown:?}, longer than node_timeout ({limit:?}), so that its votes come too late"
         );
-        return slow(Severity::Error, cause);
+        return found(Severity::Error, cause);
     }
     let others = inspection.nodes.iter().filter(|other| other.node != node.node);
     let mut others: Vec<Duration> =
@@ -57,52 +52,43 @@ pub(super) fn speed(
         Some(typical) if much_slower => format!("those of the others {:?}", rounded(typical)),
         _ => format!("node_timeout is {limit:?}"),
     };
-    slow(Severity::Warning, format!("its replies take {shown:?}, and {beside}"))
+    found(Severity::Warning, format!("its replies take {shown:?}, and {beside}"))
 }
 
-pub(super) fn clock(inspection: &Inspection, node: &NodeFacts) -> Vec<Finding> {
-    let Some(clock) = node.clock() else { return Vec::new() };
-    let mut found = Vec::new();
+pub(super) fn clock_off(Seen { inspection, node, .. }: &Seen<'_>) -> Option<Found> {
+    let clock = node.clock()?;
     // Where most agree with each other and not with us, each is compared with them.
     let ours = own_clock_off(inspection).map_or(0, |(ours, _)| ours);
     let off = signed(clock.offset) - ours;
     let off_by = Duration::from_micros(u64::try_from(off.unsigned_abs()).unwrap_or(u64::MAX));
-    if off_by >= OFFSET + clock.uncertainty {
-        let severity = if off_by >= FAR_OFF { Severity::Error } else { Severity::Warning };
-        let sense = if off > 0 { "ahead" } else { "behind" };
-        let cause = format!(
-            "its clock is {:.3} s {sense}: no lease is the worse for it, but tokens that begin anew after a majority was lost \
-             may be smaller than those of before",
-            off_by.as_secs_f64()
-        );
-        found.push(Finding::new(severity, Ill::ClockOff, cause, "have its clock set by NTP"));
+    if off_by < OFFSET + clock.uncertainty {
+        return None;
     }
-    let Some(rate) = clock.rate else { return found };
-    let allowed = f64::from(inspection.settings.drift_per_mille) * 1000.0;
-    let drifts = |severity, cause| {
-        Finding::new(
-            severity,
-            Ill::ClockDrifts,
-            cause,
-            "see to what sets its clock, and to its machine: a virtual one may be starved or have been moved",
-        )
+    let severity = if off_by >= FAR_OFF { Severity::Error } else { Severity::Warning };
+    let sense = if off > 0 { "ahead" } else { "behind" };
+    let cause = format!(
+        "its clock is {:.3} s {sense}: no lease is the worse for it, but tokens that begin anew after a majority was lost \
+         may be smaller than those of before",
+        off_by.as_secs_f64()
+    );
+    found(severity, cause)
+}
+
+pub(super) fn clock_drifts(Seen { inspection, node, .. }: &Seen<'_>) -> Option<Found> {
+    let Some(sure) = node.clock()?.rate?.sure() else {
+        let cause = "its clock has jumped while it was looked at, or does not run evenly: its keys may expire early or late";
+        return found(Severity::Error, cause);
     };
-    match rate.sure() {
-        None => found.push(drifts(
-            Severity::Error,
-            "its clock has jumped while it was looked at, or does not run evenly: its keys may expire early or late".to_owned(),
-        )),
-        Some(sure) if sure.abs() >= DRIFTS => {
-            let severity = if sure.abs() >= allowed { Severity::Error } else { Severity::Warning };
-            let (verb, follows) = if sure > 0.0 { ("gains", "early") } else { ("loses", "late") };
-            let cause = format!(
-                "its clock {verb} {:.1} ms each second, so that keys expire {follows} there; leases allow for {:.1} ms",
-                sure.abs() / 1000.0,
-                allowed / 1000.0
-            );
-            found.push(drifts(severity, cause));
-        }
-        Some(_) => {}
+    if sure.abs() < DRIFTS {
+        return None;
     }
-    found
+    let allowed = f64::from(inspection.settings.drift_per_mille) * 1000.0;
+    let severity = if sure.abs() >= allowed { Severity::Error } else { Severity::Warning };
+    let (verb, follows) = if sure > 0.0 { ("gains", "early") } else { ("loses", "late") };
+    let cause = format!(
+        "its clock {verb} {:.1} ms each second, so that keys expire {follows} there; leases allow for {:.1} ms",
+        sure.abs() / 1000.0,
+        allowed / 1000.0
+    );
+    found(severity, cause)
 }
