@@ -106,31 +106,112 @@ fn unknown_scheme(scheme: &str, url: &str) -> Fault {
     (UrlPart::Scheme, reason)
 }
 
+/// A part, whether it is wrong, and what is to be written instead: `{host}` stands for the host.
+type Check<F> = (UrlPart, F, &'static str);
+
+/// The first thing that is wrong.
+fn check<T, F: Fn(&T) -> bool>(checks: &[Check<F>], parts: &T, host: &str) -> Result<(), Fault> {
+    match checks.iter().find(|(_, is_wrong, _)| is_wrong(parts)) {
+        Some((part, _, reason)) => Err((*part, reason.replace("{host}", host))),
+        None => Ok(()),
+    }
+}
+
+/// The parts behind `redis://`.
+struct Tcp<'a> {
+    credentials: Option<&'a str>,
+    place: &'a str,
+    /// Of the place, where it can be split.
+    host: Option<&'a str>,
+    port: Option<&'a str>,
+    /// What follows the place.
+    tail: &'a str,
+    database: &'a str,
+}
+
+impl Tcp<'_> {
+    fn credentials(&self, is_wrong: impl Fn(&str) -> bool) -> bool {
+        self.credentials.is_some_and(is_wrong)
+    }
+
+    fn host(&self, is_wrong: impl Fn(&str) -> bool) -> bool {
+        self.host.is_some_and(is_wrong)
+    }
+
+    fn port(&self, is_wrong: impl Fn(&str) -> bool) -> bool {
+        self.port.is_some_and(is_wrong)
+    }
+
+    fn in_brackets(&self) -> bool {
+        self.place.starts_with('[')
+    }
+}
+
+type TcpWrong = fn(&Tcp<'_>) -> bool;
+
+#[rustfmt::skip]
+const TCP: [Check<TcpWrong>; 16] = [
+    (UrlPart::Credentials, |it| it.tail.contains('@'),
+     "a user name or password must be percent-encoded, write `/` as %2F, `?` as %3F, `#` as %23 and `@` as %40"),
+    (UrlPart::Credentials, |it| it.credentials(|text| text.contains('@')),
+     "there is more than one `@`, write those of the user name and the password as %40"),
+    (UrlPart::Credentials, |it| it.credentials(|text| !text.contains(':')),
+     "there is a user name without a password, write `user:password@`, or `:password@` for the default user"),
+    (UrlPart::Credentials, |it| it.credentials(|text| !is_utf8(text)),
+     "the user name or the password is not UTF-8 when it is percent-decoded, write `%` as %25"),
+    (UrlPart::Host, |it| it.place.contains(','),
+     "a URL names one server, give each a URL of its own"),
+    (UrlPart::Host, |it| it.host.is_none() && it.in_brackets(),
+     "the bracket of an IPv6 address is not closed, or something other than `:port` follows it, write `redis://[::1]:6379`"),
+    (UrlPart::Host, |it| it.host.is_none(),
+     "there is more than one `:` after the host, write `host:port`, and an IPv6 address in brackets, as in `redis://[::1]:6379`"),
+    (UrlPart::Host, |it| it.host(str::is_empty),
+     "the host is missing, write `redis://host:port`, with credentials `redis://user:password@host:port`"),
+    (UrlPart::Host, |it| !it.in_brackets() && it.host(is_ipv6),
+     "an IPv6 address stands in brackets, write `redis://[{host}]`, and a port after them"),
+    (UrlPart::Host, |it| it.in_brackets() && !it.host(is_ipv6),
+     "there is no IPv6 address in the brackets, write `redis://[::1]:6379` (without a zone), and other hosts without brackets"),
+    (UrlPart::Host, |it| it.host(is_everywhere),
+     "a server listens on `{host}` and is not reached there, name its address"),
+    (UrlPart::Host, |it| !it.in_brackets() && !it.host(is_host),
+     "a host has letters and digits of ASCII, `.`, `-` and `_` alone, write `redis://host:port` (special characters of a password are percent-encoded)"),
+    (UrlPart::Port, |it| it.port(str::is_empty),
+     "the port is missing after `:`, write it, or leave out the `:` for 6379"),
+    (UrlPart::Port, |it| it.port(|port| !port.bytes().all(|byte| byte.is_ascii_digit())),
+     "the port must be a number from 1 to 65535, write `redis://host:port`, with credentials `redis://user:password@host:port`"),
+    (UrlPart::Port, |it| it.port(|port| !port.parse::<u16>().is_ok_and(|port| port > 0)),
+     "the port is out of range, it must be from 1 to 65535"),
+    (UrlPart::Database, |it| is_no_database(it.database), NO_DATABASE),
+];
+
 fn judge_tcp(rest: &str, tls: bool) -> Result<(), Fault> {
     let (authority, tail) = rest.split_at(authority_end(rest));
-    if tail.contains('@') {
-        let reason = "a user name or password must be percent-encoded, write `/` as %2F, `?` as \
-                      %3F, `#` as %23 and `@` as %40";
-        return fault(UrlPart::Credentials, reason);
-    }
-    let place = match authority.rsplit_once('@') {
-        Some((credentials, place)) => {
-            judge_credentials(credentials)?;
-            place
-        }
-        None => authority,
+    let (credentials, place) = match authority.rsplit_once('@') {
+        Some((credentials, place)) => (Some(credentials), place),
+        None => (None, authority),
     };
-    judge_place(place)?;
+    let (host, port) = split_port(place).map_or((None, None), |(host, port)| (Some(host), port));
     let (before, fragment) =
         tail.split_once('#').map_or((tail, None), |(before, after)| (before, Some(after)));
     let (path, query) = before.split_once('?').unwrap_or((before, ""));
     let database = path.strip_prefix('/').unwrap_or(path);
-    judge_database(database.strip_suffix('/').unwrap_or(database))?;
+    let database = database.strip_suffix('/').unwrap_or(database);
+    let parts = Tcp { credentials, place, host, port, tail, database };
+    check(&TCP, &parts, host.unwrap_or_default())?;
     judge_query(query, &["protocol"], "the database stands in the path, as in `redis://host/3`")?;
     match fragment {
         Some(INSECURE) if tls => Ok(()),
         fragment => judge_name(fragment),
     }
+}
+
+fn is_ipv6(host: &str) -> bool {
+    host.parse::<Ipv6Addr>().is_ok()
+}
+
+/// The address on which a server listens everywhere.
+fn is_everywhere(host: &str) -> bool {
+    host == "0.0.0.0" || host.parse::<Ipv6Addr>().is_ok_and(|address| address.is_unspecified())
 }
 
 /// What the client library takes a fragment for, which is then no name.
@@ -157,20 +238,6 @@ pub(super) fn split_name(url: &str) -> (&str, Option<&str>) {
     }
 }
 
-fn judge_credentials(credentials: &str) -> Result<(), Fault> {
-    let reason = if credentials.contains('@') {
-        "there is more than one `@`, write those of the user name and the password as %40"
-    } else if !credentials.contains(':') {
-        "there is a user name without a password, write `user:password@`, or `:password@` for the \
-         default user"
-    } else if !is_utf8(credentials) {
-        "the user name or the password is not UTF-8 when it is percent-decoded, write `%` as %25"
-    } else {
-        return Ok(());
-    };
-    fault(UrlPart::Credentials, reason)
-}
-
 /// Whether the text is UTF-8 once the percent-encoded bytes in it are decoded.
 fn is_utf8(text: &str) -> bool {
     let mut parts = text.split('%');
@@ -190,80 +257,12 @@ fn is_utf8(text: &str) -> bool {
     std::str::from_utf8(&decoded).is_ok()
 }
 
-fn judge_place(place: &str) -> Result<(), Fault> {
-    if place.contains(',') {
-        let reason = "a URL names one server, give each a URL of its own";
-        return fault(UrlPart::Host, reason);
-    }
-    let bracketed = place.starts_with('[');
-    let Some((host, port)) = split_port(place) else {
-        let reason = if bracketed {
-            "the bracket of an IPv6 address is not closed, or something other than `:port` follows \
-             it, write `redis://[::1]:6379`"
-        } else {
-            "there is more than one `:` after the host, write `host:port`, and an IPv6 address in \
-             brackets, as in `redis://[::1]:6379`"
-        };
-        return fault(UrlPart::Host, reason);
-    };
-    if host.is_empty() {
-        let reason = "the host is missing, write `redis://host:port`, with credentials \
-                      `redis://user:password@host:port`";
-        return fault(UrlPart::Host, reason);
-    }
-    match (bracketed, host.parse::<Ipv6Addr>()) {
-        (false, Ok(address)) => {
-            let reason = format!(
-                "an IPv6 address stands in brackets, write `redis://[{address}]`, and a port after \
-                 them"
-            );
-            return fault(UrlPart::Host, reason);
-        }
-        (true, Err(_)) => {
-            let reason = "there is no IPv6 address in the brackets, write `redis://[::1]:6379` \
-                          (without a zone), and other hosts without brackets";
-            return fault(UrlPart::Host, reason);
-        }
-        (true, Ok(address)) if address.is_unspecified() => return listens(host),
-        _ if host == "0.0.0.0" => return listens(host),
-        _ if !is_host(host) => {
-            let reason = "a host has letters and digits of ASCII, `.`, `-` and `_` alone, write \
-                          `redis://host:port` (special characters of a password are \
-                          percent-encoded)";
-            return fault(UrlPart::Host, reason);
-        }
-        _ => {}
-    }
-    port.map_or(Ok(()), judge_port)
-}
-
-/// For the address on which a server listens everywhere.
-fn listens(host: &str) -> Result<(), Fault> {
-    let reason = format!("a server listens on `{host}` and is not reached there, name its address");
-    fault(UrlPart::Host, reason)
-}
-
-fn judge_port(port: &str) -> Result<(), Fault> {
-    let reason = if port.is_empty() {
-        "the port is missing after `:`, write it, or leave out the `:` for 6379"
-    } else if !port.bytes().all(|byte| byte.is_ascii_digit()) {
-        "the port must be a number from 1 to 65535, write `redis://host:port`, with credentials \
-         `redis://user:password@host:port`"
-    } else if !port.parse::<u16>().is_ok_and(|port| port > 0) {
-        "the port is out of range, it must be from 1 to 65535"
-    } else {
-        return Ok(());
-    };
-    fault(UrlPart::Port, reason)
-}
+const NO_DATABASE: &str = "the database must be a number, as in `redis://host/3`";
 
 /// Servers count their databases in an `int`.
-fn judge_database(database: &str) -> Result<(), Fault> {
+fn is_no_database(database: &str) -> bool {
     let digits = database.bytes().all(|byte| byte.is_ascii_digit());
-    if database.is_empty() || digits && database.parse::<i32>().is_ok() {
-        return Ok(());
-    }
-    fault(UrlPart::Database, "the database must be a number, as in `redis://host/3`")
+    !(database.is_empty() || digits && database.parse::<i32>().is_ok())
 }
 
 /// Nothing that is written there may be left out without a word.
@@ -272,10 +271,9 @@ fn judge_query(query: &str, known: &[&str], database: &str) -> Result<(), Fault>
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         match name {
             "db" if known.contains(&"db") => {
-                if value.is_empty() {
-                    return judge_database("-");
+                if value.is_empty() || is_no_database(value) {
+                    return fault(UrlPart::Database, NO_DATABASE);
                 }
-                judge_database(value)?;
             }
             "protocol" if !matches!(value, "3" | "resp3") => {
                 let reason = "the protocol is always RESP3, leave `protocol` out";
@@ -315,27 +313,37 @@ fn unknown_parameter(name: &str, pair: &str, known: &[&str]) -> Fault {
     (UrlPart::Query, reason)
 }
 
+/// The parts behind `unix://`.
+struct Unix<'a> {
+    path: &'a str,
+    query: &'a str,
+    fragment: Option<&'a str>,
+}
+
+type UnixWrong = fn(&Unix<'_>) -> bool;
+
+#[rustfmt::skip]
+const UNIX: [Check<UnixWrong>; 2] = [
+    (UrlPart::Credentials, |it| it.path.contains('@'),
+     "the credentials of a socket stand in the query, write `unix:///path?user=name&pass=password`, and `@` in a path as %40"),
+    (UrlPart::Path, |it| !it.path.starts_with('/') || it.path == "/",
+     "the path of the socket is missing or does not begin with `/`, write three slashes, as in `unix:///run/redis.sock` (`redis://host:port` for TCP)"),
+];
+
+#[rustfmt::skip]
+const UNIX_NAME: [Check<UnixWrong>; 1] = [
+    (UrlPart::Fragment, |it| it.fragment.is_some() && it.query.split('&').any(|pair| pair.starts_with("pass=")),
+     "what follows `#` may be a part of the password, write `#` in it as %23, and name the node by `NodeSpec::named`"),
+];
+
 fn judge_unix(rest: &str) -> Result<(), Fault> {
     let (before, fragment) =
         rest.split_once('#').map_or((rest, None), |(before, after)| (before, Some(after)));
     let (path, query) = before.split_once('?').unwrap_or((before, ""));
-    if path.contains('@') {
-        let reason = "the credentials of a socket stand in the query, write \
-                      `unix:///path?user=name&pass=password`, and `@` in a path as %40";
-        return fault(UrlPart::Credentials, reason);
-    }
-    if !path.starts_with('/') || path == "/" {
-        let reason = "the path of the socket is missing or does not begin with `/`, write three \
-                      slashes, as in `unix:///run/redis.sock` (`redis://host:port` for TCP)";
-        return fault(UrlPart::Path, reason);
-    }
+    let parts = Unix { path, query, fragment };
+    check(&UNIX, &parts, "")?;
     let database = "the database is `db`, as in `unix:///path?db=3`";
     judge_query(query, &["db", "user", "pass", "protocol"], database)?;
-    let has_password = query.split('&').any(|pair| pair.starts_with("pass="));
-    if fragment.is_some() && has_password {
-        let reason = "what follows `#` may be a part of the password, write `#` in it as %23, and name the node by \
-                      `NodeSpec::named`";
-        return fault(UrlPart::Fragment, reason);
-    }
+    check(&UNIX_NAME, &parts, "")?;
     judge_name(fragment)
 }
