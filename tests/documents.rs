@@ -412,36 +412,47 @@ fn every_finding_of_doctor_has_its_word_in_its_page() {
     assert!(words.len() > 20, "only {} were found, which proves nothing", words.len());
 }
 
-/// The events of a source: of each the text, as far as it is always the same and comes before any advice, and the names
-/// of its fields.
+/// The lines of a list of what is logged: of each the text, as far as it is always the same and comes before any advice, and
+/// the names of its fields, with those that its list has in common.
 fn events(source: &str) -> Vec<(String, Vec<String>)> {
-    let calls = source.split("event").skip(1).filter_map(|rest| {
-        let (_, call) = rest.strip_prefix("_for").unwrap_or(rest).split_once("!(")?;
-        let (call, _) = call.split_once(");")?;
-        let (fields, text) = call.split_once('"')?;
-        Some((fields, text.split(['"', ';']).next()?))
+    const LISTS: [(&str, &[&str]); 5] = [
+        ("of_leases", &["resource", "owner", "token"]),
+        ("of_requests", &["resource", "rounds", "waited"]),
+        ("of_process", &[]),
+        ("of_nodes", &["node", "address"]),
+        ("of_fleet", &[]),
+    ];
+    let blocks = LISTS.iter().filter_map(|(list, common)| {
+        let (_, rows) = source.split_once(&format!("\n{list}! {{\n"))?;
+        Some((rows.split("\n}\n").next()?, *common))
     });
-    let event = |(fields, text): (&str, &str)| {
-        let text = text.split(['{', '}', '\\']).max_by_key(|piece| piece.len()).unwrap();
+    let rows = blocks.flat_map(|(rows, common)| rows.split(";\n").map(move |row| (row, common)));
+    let event = |(row, common): (&str, &[&str])| {
+        let row = row.split_whitespace().collect::<Vec<_>>().join(" ");
+        let (_, rest) = row.split_once(") [")?;
+        let (fields, rest) = rest.split_once(']')?;
+        let text = rest.split('"').nth(1)?.split(';').next()?;
+        let text = text.split(['{', '}']).max_by_key(|piece| piece.len())?.trim().to_owned();
         let name = |field: &str| {
-            field.split('=').next().unwrap().trim().trim_start_matches(['?', '%']).to_owned()
+            field
+                .split('=')
+                .next()
+                .unwrap_or_default()
+                .trim()
+                .trim_start_matches(['?', '%'])
+                .to_owned()
         };
-        let is_field = |name: &String| {
-            !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c == '_')
-        };
-        (text.trim().to_owned(), fields.split(',').map(name).filter(is_field).collect())
+        let fields = fields.split(',').map(name).filter(|name| !name.is_empty());
+        Some((text, common.iter().copied().map(str::to_owned).chain(fields).collect()))
     };
-    calls.map(event).collect()
+    rows.filter_map(event).collect()
 }
 
 #[test]
 fn every_event_has_a_row_with_its_fields() {
-    let source = read("src/telemetry/mod.rs").unwrap();
     let page = read("docs/observing.md").unwrap();
     let (_, table) = page.split_once("### What is logged").unwrap();
-    // What stands before are the macros.
-    let (_, source) = source.split_once("// Acquires, rounds and leases.").unwrap();
-    let mut events = events(source);
+    let mut events = events(&read("src/telemetry/leases.rs").unwrap());
     let of_nodes = self::events(&read("src/telemetry/nodes.rs").unwrap());
     assert!(of_nodes.len() > 12, "only {} were found, which proves nothing", of_nodes.len());
     events.extend(of_nodes);
@@ -484,11 +495,12 @@ fn what_is_not_there_is_found() {
     let source = "#[derive(Error)]\npub enum E {\n    A,\n    B {\n        c: D,\n    },\n}\npub enum F {\n    G,\n}";
     let pair = |variant: &str| ("E".to_owned(), variant.to_owned());
     assert_eq!(errors(source), [pair("A"), pair("B")]);
-    let source = "event!(WARN, a = b.c(), ?d, \"one\");\nevent_for!(held.caller, INFO, %e, \"{n} of two; no\");";
+    let source = "\nof_fleet! {\n    WARN a(b: B) [c = b.c(), ?d,] \"one\";\n    INFO e(n: u8)\n        [%e,] \"{n} of two; no\";\n}\n\nof_nodes! {\n    INFO f() [] \"three\";\n}\n";
     let told = |text: &str, fields: &[&str]| {
         (text.to_owned(), fields.iter().copied().map(str::to_owned).collect::<Vec<_>>())
     };
-    assert_eq!(events(source), [told("one", &["a", "d"]), told("of two", &["e"])]);
+    let three = told("three", &["node", "address"]);
+    assert_eq!(events(source), [three, told("one", &["c", "d"]), told("of two", &["e"])]);
     let page = "`tests/nowhere.rs`\n1. `tests/documents.rs` `root`, `not_so`\n`is::nowhere`";
     let wrong = ["tests/nowhere.rs is not there", "no nowhere: `is::nowhere`"];
     assert_eq!(not_so(page, "is"), wrong);

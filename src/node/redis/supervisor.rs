@@ -29,7 +29,7 @@ use crate::{
     node::{Claim, LineState, NodeContext, NodeError, NodeState, Refusal, haste::UNHURRIED},
     protocol::Timestamp,
     shield::persist,
-    telemetry,
+    telemetry::{self, NodeShown},
 };
 
 /// The pauses between attempts grow from this one, each jittered by half, to one that depends on what is held.
@@ -89,7 +89,8 @@ async fn supervise(node: &Arc<Shared>, context: &NodeContext) {
                 };
                 // Asked each time: what hurries may have begun during the last pause.
                 pause = pause.min(context.longest_pause());
-                telemetry::node_unreachable(context.id(), node.address.display(), &reason);
+                let shown = NodeShown { node: context.id(), address: node.address.display() };
+                telemetry::node_unreachable(shown, &reason);
                 publish(node, context, NodeState::Down { reason }, 1);
             }
         }
@@ -220,7 +221,7 @@ async fn connect(
         && !context.classic()
         && !node.told_of_line.swap(true, Ordering::Relaxed)
     {
-        telemetry::no_line(context.id(), address, reason);
+        telemetry::no_line(NodeShown { node: context.id(), address }, reason);
     }
     {
         let mut view = node.view();
@@ -230,7 +231,8 @@ async fn connect(
         view.version = Some(Arc::clone(&identity.version));
         view.session = Some(Arc::clone(&session));
     }
-    telemetry::node_connected(context.id(), address, &identity.version);
+    let shown = NodeShown { node: context.id(), address };
+    telemetry::node_connected(shown, &identity.version);
     context.connected();
     context.changed();
     Ok((session, claim))
