@@ -1,4 +1,4 @@
-//! Every knob, with its default, its range, and what breaks at either end; checked once, at build.
+//! Every setting, with its default and its range; checked once, at build.
 //!
 //! It decides which settings are accepted. Nothing below it checks a setting again.
 
@@ -55,7 +55,7 @@ pub(crate) struct Config {
     pub(crate) counter_retention: Duration,
     pub(crate) fleet: String,
     pub(crate) renewal: RenewalPolicy,
-    /// Or the length of one that cannot be a label.
+    /// Or the length of bytes that cannot be a label.
     pub(crate) label: Result<Option<Label>, usize>,
     pub(crate) require_all_nodes: bool,
     pub(crate) through_outages: bool,
@@ -95,7 +95,8 @@ impl Default for Config {
 }
 
 impl Config {
-    /// What an acquisition counts with that bears an outage for the whole of its wait, or not.
+    /// The wait settings of an acquisition; with `through_outages` it waits through an outage for the whole of its
+    /// wait.
     pub(crate) const fn wait_settings(&self, through_outages: bool) -> WaitSettings {
         let backoff = Backoff { min: self.retry_min, max: self.retry_max };
         let (node_timeout, wait) = (self.node_timeout, self.wait);
@@ -108,7 +109,7 @@ impl Config {
 
     /// The longest ttl that a request may ask for.
     pub(crate) const fn most_ttl(&self) -> Duration {
-        // Without a quarantine there is nothing that a longer lease could outlive.
+        // Without a quarantine, no lease can outlive one.
         if self.classic { *TTL.end() } else { self.max_ttl }
     }
 
@@ -140,7 +141,7 @@ impl Config {
             let prefix = Arc::from(self.key_prefix.escape_ascii().to_string());
             return Err(ConfigError::ReservedPrefix { prefix });
         }
-        // Last, since it counts with the drift and with `max_ttl`, which are in range by now.
+        // Last, since it uses the drift and `max_ttl`, which are in range by now.
         self.check_ttl(self.ttl, self.min_validity).map_err(|error| match error {
             TtlError::OutOfRange { ttl, max, .. } if ttl > max && !self.classic => {
                 ConfigError::TtlTooLong { ttl, max_ttl: max }
@@ -160,8 +161,8 @@ impl Config {
         })
     }
 
-    /// Checks that no key stands for longer than a node that has forgotten it is kept from voting. The error is the
-    /// longest that one may stand.
+    /// Checks that no key lives for longer than a node that has forgotten it is kept from voting. The error is the
+    /// longest allowed life.
     pub(crate) fn check_lock_delay(
         &self,
         ttl: Duration,

@@ -8,8 +8,9 @@
 //! | trust it | [safety], [performance] |
 //! | come from another library | [moving] |
 
-// `guide/links.md` says where the pages lead, seen from here. Each page ends with the same names, for the files beside
-// it. The first definition of a name counts, and these stand before the page. `.ci/links` finds what is missing.
+// `guide/links.md` says where the pages' links lead on docs.rs. Each page ends with the same names, for the files
+// beside it. The first definition of a name counts, and `guide/links.md` stands before the page. `.ci/links` finds
+// missing ones.
 
 macro_rules! pages {
     ($($name:ident $file:literal)*) => {$(

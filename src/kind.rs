@@ -1,6 +1,6 @@
-//! The kinds of leases, as types: what holds a resource alone, what shares it, and what is one permit of many.
+//! The kinds of leases, as types: exclusive, shared, one permit of many, re-entrant.
 //!
-//! It decides which settings and questions each kind has. What a kind does on the nodes, `protocol::Target` decides.
+//! It decides which settings and methods each kind has. `protocol::Target` decides what a kind does on the nodes.
 
 use std::fmt;
 
@@ -9,7 +9,8 @@ use crate::{
     protocol::{FencingToken, ReadToken},
 };
 
-/// What a [`Lease`](crate::Lease) is of, and what an [`Acquire`](crate::Acquire) asks for. It is sealed.
+/// The kind of a [`Lease`](crate::Lease), or of the request for one, an [`Acquire`](crate::Acquire). The trait is
+/// sealed.
 ///
 /// | kind | request | lease | made by |
 /// | --- | --- | --- | --- |
@@ -18,12 +19,12 @@ use crate::{
 /// | [`Slot`] | [`PermitAcquire`](crate::PermitAcquire) | [`Permit`](crate::Permit) | [`Semaphore::acquire`](crate::Semaphore::acquire) |
 /// | [`Nested`] | [`ReentrantAcquire`](crate::ReentrantAcquire) | [`ReentrantLease`](crate::ReentrantLease) | [`Reentrant::acquire`](crate::Reentrant::acquire) |
 ///
-/// What works under any of them takes a `&Lease<impl Kind>`.
+/// Code that works under any kind takes a `&Lease<impl Kind>`.
 pub trait Kind: sealed::Sealed + Sized + 'static {
-    /// What [`Lease::token`](crate::Lease::token) tells.
+    /// What [`Lease::token`](crate::Lease::token) returns.
     type Token: fmt::Debug;
 
-    /// What a lease of it is called.
+    /// The name of its lease.
     #[doc(hidden)]
     const LEASE: &str;
 
@@ -31,7 +32,7 @@ pub trait Kind: sealed::Sealed + Sized + 'static {
     fn token(token: Option<FencingToken>) -> Self::Token;
 }
 
-/// A kind whose lease keeps everybody else out: it may do so for longer than it is held.
+/// A kind whose lease keeps all other clients out, and may do so for longer than it is held.
 #[diagnostic::on_unimplemented(
     message = "a lease of the kind `{Self}` keeps nobody out for longer than it is held",
     label = "readers share the resource, so there is nothing to keep others out of",
@@ -72,17 +73,17 @@ macro_rules! kinds {
     )*};
 }
 
-/// What a lease that excludes others tells.
+/// The token of a lease that excludes others.
 type Fence = Result<FencingToken, NoToken>;
 
 kinds! {
     /// One holder at a time, of one resource or of several at once.
     Exclusive "Lease": Fence, fence;
-    /// Readers, of whom each has a lease of its own and none is held beside a writer's.
+    /// Readers: several hold the resource at a time, each with its own lease, and none beside a writer.
     Shared "ReadLease": ReadToken, read;
     /// One permit of a [`Semaphore`](crate::Semaphore): one holder at a time of one of its slots.
     Slot "Permit": Fence, fence;
-    /// One holder at a time, which may acquire it again by the same [`Reentrant`](crate::Reentrant) handle.
+    /// One holder at a time, which may acquire it again through the same [`Reentrant`](crate::Reentrant) handle.
     Nested "ReentrantLease": Fence, fence;
 }
 
@@ -92,12 +93,12 @@ impl Excludes for Nested {}
 impl Lingers for Exclusive {}
 impl Lingers for Nested {}
 
-/// Classic mode has none.
+/// Classic mode has no tokens.
 fn fence(token: Option<FencingToken>) -> Fence {
     token.ok_or(NoToken)
 }
 
-/// No reader is without one: classic mode has no readers. The least covers nothing.
+/// Every reader has a token, since classic mode has no readers. The fallback, the least token, covers nothing.
 fn read(token: Option<FencingToken>) -> ReadToken {
     token.map_or(ReadToken::new(0), ReadToken::from)
 }

@@ -14,7 +14,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 extern crate alloc;
-/// What this crate decides: quorlock-core, with the macro for `Debug` of errors.
+/// The decisions of this crate: quorlock-core, with the macro for `Debug` of errors.
 #[cfg_attr(feature = "tokio", macro_use(debug_is_text))]
 pub extern crate quorlock_core as protocol;
 
@@ -94,7 +94,7 @@ pub use self::{
 /// A request to read a resource together with others: [`Redlock::read`].
 #[cfg(feature = "tokio")]
 pub type Read = Acquire<Shared>;
-/// What a reader holds. A clone is another hand on the same lease.
+/// A reader's lease. A clone holds the same lease.
 #[cfg(feature = "tokio")]
 pub type ReadLease = Lease<Shared>;
 /// A request for a permit: [`Semaphore::acquire`].
@@ -103,10 +103,10 @@ pub type PermitAcquire = Acquire<Slot>;
 /// A permit of a semaphore.
 #[cfg(feature = "tokio")]
 pub type Permit = Lease<Slot>;
-/// A request of a handle that may hold the resource already: [`Reentrant::acquire`].
+/// A request for a lease that the handle may hold already: [`Reentrant::acquire`].
 #[cfg(feature = "tokio")]
 pub type ReentrantAcquire = Acquire<Nested>;
-/// What a handle has acquired once or several times.
+/// The lease of a re-entrant handle, acquired once or several times.
 #[cfg(feature = "tokio")]
 pub type ReentrantLease = Lease<Nested>;
 #[cfg(feature = "redis")]

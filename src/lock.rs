@@ -1,16 +1,15 @@
-//! A mutex that a panic does not close: the one that is used everywhere in this crate.
+//! The mutex of this crate: a panic does not close it.
 //!
-//! It decides that poisoning is ignored. What stands under such a lock is changed in steps that leave it whole, and
-//! code of users, which may panic at any time, is never run under one. If every later `lock` panicked as well, one
-//! panic would end all renewals and releases of the process, which is the worse of two evils. It must never be held
-//! across an `await`.
+//! It decides that poisoning is ignored. Data under such a lock changes in steps that leave it whole, and user code,
+//! which may panic at any time, never runs under one. If every later `lock` panicked as well, one panic would end all
+//! renewals and releases of the process, which is the worse of two evils. It must never be held across an `await`.
 
 use std::{
     fmt,
     sync::{Mutex, MutexGuard, PoisonError, TryLockError},
 };
 
-/// A value that one thread at a time may look at.
+/// A value that one thread at a time may use.
 #[derive(Default)]
 pub(crate) struct Lock<T>(Mutex<T>);
 
@@ -19,7 +18,7 @@ impl<T> Lock<T> {
         Self(Mutex::new(value))
     }
 
-    /// Nothing where somebody else has it, who may be a thread that there is in the parent of this process alone.
+    /// `None` while another thread holds the lock; in a forked child that thread may not exist.
     pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         match self.0.try_lock() {
             Ok(guard) => Some(guard),
@@ -28,18 +27,18 @@ impl<T> Lock<T> {
         }
     }
 
-    /// The same where that can only be so in a process that was forked; in its own process it waits. What is given up
-    /// there for a moment in which another thread has the lock is never made good.
+    /// Like `try_lock`, but waits if `is_here` says that this is the lock's own process. Work skipped there because
+    /// another thread holds the lock for a moment would never be made good.
     pub(crate) fn lock_if(&self, is_here: impl FnOnce() -> bool) -> Option<MutexGuard<'_, T>> {
         self.try_lock().or_else(|| is_here().then(|| self.lock()))
     }
 
-    /// Of its only owner, who need not wait.
+    /// The value, for its only owner, who need not wait.
     pub(crate) fn get_mut(&mut self) -> &mut T {
         self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until nobody else has it. A panic of whoever had it is no concern of the next.
+    /// Waits for the lock. A panic of an earlier holder is ignored.
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

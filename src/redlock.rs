@@ -1,6 +1,6 @@
 //! The entry: a handle on N nodes, which makes requests.
 //!
-//! It decides whether enough nodes are connected to begin with, and nothing of locks. A clone is the same fleet.
+//! It decides whether enough nodes are connected to begin with, and nothing of locks. A clone shares the connections.
 
 #[cfg(feature = "inspect")]
 mod inspect;
@@ -58,8 +58,8 @@ impl Redlock {
         Self { engine }
     }
 
-    /// A request for a lease on `resource`, which may be any bytes. It waits while somebody else holds it,
-    /// up to the request's deadline. Of those who wait in this process, whoever came first gets it first.
+    /// A request for a lease on `resource`, which may be any bytes. It waits while another client holds it, up to the
+    /// request's deadline. Waiters of this process are served first come, first served.
     ///
     /// See [`Acquire`] for the settings, [`AcquireFuture`](crate::AcquireFuture) for cancel safety, and
     /// [`AcquireError`](crate::AcquireError) for what can go wrong.
@@ -70,41 +70,42 @@ impl Redlock {
         Acquire::new(Arc::clone(&self.engine), resource.as_ref(), wait_policy)
     }
 
-    /// A request for a lease on `resource` that is one round: it asks every node once, and does not wait while
-    /// somebody else holds it. It stands in no line, and overtakes nobody: where this process holds the resource it says so
-    /// at once, without asking, and where others of this process wait it is told what they have found, or what their
-    /// round finds that is under way. Where another process waits for it the answer is `Contended`, also in the moment in
-    /// which it is free.
+    /// A request for a lease on `resource` in one round: it asks every node once, and does not wait while another
+    /// client holds it. It joins no line, and overtakes no waiter:
     ///
-    /// Two things can make it take longer. Where this process has more acquires under way than the nodes answer, it waits
-    /// for its turn, for up to a node timeout. And its round is repeated where nodes whose state had just changed, as when
-    /// another node was admitted, would have made the difference: that takes another look at them, and three node timeouts
-    /// at the most.
+    /// - Where this process holds the resource, it says so at once, without asking.
+    /// - Where others of this process wait, it is told what they found, or what their round under way finds.
+    /// - Where another process waits, the answer is `Contended`, even at the moment at which the resource is free.
+    ///
+    /// Two things can make it take longer. Where this process has more acquires under way than the nodes answer, it
+    /// waits for its turn, for up to a node timeout. And its round is repeated where nodes whose state had just
+    /// changed, as when another node was admitted, would have made the difference: that takes another look at them, and
+    /// three node timeouts at the most.
     #[doc(alias = "try_lock")]
     pub fn try_acquire(&self, resource: impl AsRef<[u8]>) -> Acquire {
         Acquire::new(Arc::clone(&self.engine), resource.as_ref(), WaitPolicy::OneRound)
     }
 
-    /// An election of this name, which may be any bytes: campaign in it, lead, or look who does. It is one with the lock of
-    /// that name: whoever holds that keeps all candidates out.
+    /// An election of this name, which may be any bytes: campaign, lead, or observe the leader. It uses the lock of the
+    /// same name: a holder of that lock keeps all candidates out.
     ///
-    /// See [`Election`] for the settings and what may be done. Nothing is sent yet.
+    /// See [`Election`] for the settings and methods. Nothing is sent yet.
     pub fn election(&self, name: impl AsRef<[u8]>) -> Election {
         Election::new(Arc::clone(&self.engine), name.as_ref())
     }
 
-    /// How each node is, as last seen, in the order of the configuration. Nothing is sent.
+    /// The state of each node, as last seen, in the order of the configuration. Nothing is sent.
     #[must_use]
     pub fn nodes(&self) -> Vec<NodeStatus> {
         self.engine.statuses()
     }
 
-    /// Who holds `resource`, as a quorum of all nodes says: which owner, with which label, since when, for how long at most,
-    /// and with which token. Every node is asked once, for at most a node timeout. Nothing is changed, nobody waits for it,
-    /// and it works also when this handle is closed.
+    /// The holder of `resource`, by a quorum of all nodes: its owner, its label, since when and for how long at most it
+    /// holds, and its token. Every node is asked once, for at most a node timeout. Nothing is changed, no client waits
+    /// for it, and it works even on a closed handle.
     ///
-    /// It is for people: logs, a page for operators, the answer to a colleague at night. By the time that the answer is read it
-    /// may be out of date. Labels are set by [`Builder::label`](crate::Builder::label).
+    /// It is for people: logs, a page for operators, a question at night. The answer may be out of date when it is
+    /// read. Labels are set by [`Builder::label`](crate::Builder::label).
     ///
     /// ```
     /// use quorlock::{Holder, Redlock, node::MemoryNode};
@@ -144,11 +145,11 @@ impl Redlock {
         block_on(self.holder(resource))
     }
 
-    /// Refuses new acquires, and waits until everything that is under way has ended: rounds, releases of
-    /// dropped leases, releases that a node has not confirmed yet. It tells how many leases are still held.
+    /// Refuses new acquires, and waits until everything that is under way has ended: rounds, releases of dropped
+    /// leases, releases that a node has not confirmed yet. It returns how many leases are still held.
     ///
-    /// Those stay valid, are still renewed, and can be released: call it where their holders go on. Before a process
-    /// ends, call [`shutdown`](Redlock::shutdown). All clones are closed.
+    /// Those leases stay valid, are still renewed, and can be released: use it where their holders go on. Before a
+    /// process ends, call [`shutdown`](Redlock::shutdown) instead. All clones are closed.
     ///
     /// # Errors
     ///
@@ -156,7 +157,7 @@ impl Redlock {
     ///
     /// # Cancel safety
     ///
-    /// It stays closed when the future is dropped, and what is under way goes on.
+    /// Once polled, the handle stays closed when the future is dropped, and what is under way goes on.
     pub async fn close(&self) -> Result<Closed, CloseError> {
         let closed = self.engine.process().awaits(shield(self.engine.close())).await;
         closed.unwrap_or_else(|| self.engine.result_of_close())
@@ -176,21 +177,21 @@ impl Redlock {
         block_on(self.close())
     }
 
-    /// Ends everything, so that nobody has to wait for this process any more: refuses new acquires, releases all leases
-    /// that are held, waits for that, and reports. Call it before the process ends. All clones are shut down.
+    /// Ends everything, so that no client has to wait for this process any more: refuses new acquires, releases all
+    /// held leases, waits for that, and reports. Call it before the process ends. All clones are shut down.
     ///
-    /// [`std::process::exit`] drops nothing, so that no lease is released by it: without a shutdown before it the keys keep
+    /// [`std::process::exit`] drops nothing, and so releases no lease: without a shutdown before it the keys keep
     /// others out until the ttl and any lock-delay are over.
     ///
-    /// To its holder each lease is lost at once, by [`LossReason::ShutDown`](crate::LossReason::ShutDown). Where it was
+    /// Each lease is lost to its holder at once, by [`LossReason::ShutDown`](crate::LossReason::ShutDown). A lease
     /// acquired by [`run`](Acquire::run), [`run_until_lost`](Acquire::run_until_lost) or
-    /// [`blocking_run`](Acquire::blocking_run), it is released when the work has ended: `run` drops it, the others tell it
-    /// by the loss. Any other lease is released while its holder may still be at work: stop that before. One with a
-    /// [`lock_delay`](Acquire::lock_delay) that was lost before is not released, nor one whose work goes on until its
-    /// deadline has passed: their keys stand for the delay.
+    /// [`blocking_run`](Acquire::blocking_run) is released when its work has ended: `run` drops the work, the others
+    /// tell it of the loss. Any other lease is released while its holder may still be at work: stop that work before.
+    /// Two kinds of leases with a [`lock_delay`](Acquire::lock_delay) are not released, and their keys stand for the
+    /// delay: those that were lost before, and those whose work goes on until their deadline has passed.
     ///
-    /// It waits for `close_timeout` at most, also for nodes that do not answer. Those that are down keep nobody out as
-    /// long as they are a minority.
+    /// It waits for `close_timeout` at most, also for nodes that do not answer. Nodes that are down keep no client out
+    /// as long as they are a minority.
     ///
     /// ```
     /// # use quorlock::{LossReason, Redlock, node::MemoryNode};
@@ -231,22 +232,22 @@ impl Redlock {
         block_on(self.shutdown())
     }
 
-    /// Whether this thread must not wait for an answer, since it has to give it.
+    /// Whether this thread runs the engine, and so must not block on its answer.
     pub(crate) fn runs_here(&self) -> bool {
         self.engine.runs_here()
     }
 
-    /// The process in which its answers are given.
+    /// The process in which its answers arrive.
     pub(crate) fn process(&self) -> Process {
         self.engine.process()
     }
 
-    /// Waits until a quorum of nodes votes, so that an acquire can be granted: after a start on new servers, or after a
-    /// majority may have forgotten leases, that takes a quarantine (with the defaults 11.2 s), and otherwise as long as it
-    /// takes to connect. Such as before a service reports that it is ready.
+    /// Waits until a quorum of nodes votes, so that an acquire can be granted. After a start on new servers, or after a
+    /// majority may have forgotten leases, that takes a quarantine (with the defaults 11.2 s); otherwise it takes as
+    /// long as connecting. Use it, for example, before a service reports that it is ready.
     ///
-    /// Nothing needs it: an acquire waits through a quarantine by itself, if its own wait is long enough. It tells how
-    /// things are now, and promises nothing of what comes.
+    /// Nothing requires it: an acquire waits through a quarantine by itself, if its own wait is long enough. It tells
+    /// the state of this moment, and promises nothing for later.
     ///
     /// ```
     /// use std::time::Duration;
@@ -262,8 +263,8 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// [`NotReady`] when `limit` has passed first, or at once where the runtime that the engine runs in has ended. It says
-    /// how each node is. The nodes are connected to, and quarantines go on, all the same.
+    /// [`NotReady`] when `limit` has passed first, or at once where the engine's runtime has ended. It tells the state
+    /// of each node. Connecting and quarantines go on all the same.
     ///
     /// # Cancel safety
     ///
@@ -272,12 +273,12 @@ impl Redlock {
         let begun = self.engine.now();
         let statuses = shield(self.engine.voting(begun.saturating_add(limit)));
         let statuses = self.engine.process().awaits(statuses).await.flatten();
-        // A timer ends a little later.
+        // A timer fires a little late.
         self.is_ready(self.engine.now().saturating_since(begun).min(limit), statuses)
     }
 
-    /// [`ready`](Redlock::ready), blocking this thread. No runtime is needed. On the very thread that runs the engine it
-    /// does not wait, and says how it is.
+    /// [`ready`](Redlock::ready), blocking this thread. No runtime is needed. On the very thread that runs the engine
+    /// it does not wait, and reports the present state.
     ///
     /// # Errors
     ///
@@ -289,7 +290,7 @@ impl Redlock {
         block_on(self.ready(limit))
     }
 
-    /// Whether enough of these nodes vote; of none, where nobody runs the engine.
+    /// Whether enough of these nodes vote; `None` where the engine does not run any more.
     fn is_ready(
         &self,
         waited: Duration,
@@ -316,12 +317,12 @@ impl Redlock {
     async fn tried(self) -> Result<Self, ConnectError> {
         let config = &self.engine.config;
         let begun = self.engine.now();
-        // A little longer, so that a node that does not answer in its time can say so.
+        // A node timeout longer, so that a node that does not answer in its time can say so.
         let limit = |time: Duration| begun.saturating_add(time).saturating_add(config.node_timeout);
         let needed = self.engine.quorum.needed();
         let required = if config.require_all_nodes { self.engine.quorum.nodes() } else { needed };
         let refused = |nodes: &NodeStates| nodes.refused().next().is_some();
-        // What is refused does not mend itself.
+        // A refusal does not end by itself.
         let hopeless =
             |nodes: &NodeStates| nodes.is_refused() || config.require_all_nodes && refused(nodes);
         let enough = |nodes: &NodeStates| hopeless(nodes) || nodes.usable() >= required;

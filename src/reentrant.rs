@@ -1,6 +1,6 @@
-//! Re-entrancy by handle: what a handle holds, it may acquire again.
+//! Re-entrancy by handle: a handle may acquire again what it holds.
 //!
-//! It decides nothing: who shares a lease is decided in `acquire/nested.rs`.
+//! It decides nothing: `acquire/nested.rs` decides which requests share a lease.
 
 use std::{fmt, sync::Arc};
 
@@ -10,10 +10,10 @@ use crate::{
     redlock::Redlock,
 };
 
-/// A handle that may acquire what it holds already, as Redisson's `RLock` lets a thread do; a handle, because tasks
+/// A handle that may acquire again what it holds, as Redisson's `RLock` lets a thread do. It is a handle, because tasks
 /// move between threads.
 ///
-/// A clone is the same handle. Another handle waits like everybody else.
+/// A clone is the same handle. Another handle waits like any other client.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -37,7 +37,7 @@ pub struct Reentrant {
 }
 
 impl Redlock {
-    /// A handle whose nested acquires of a resource that it holds share one lease.
+    /// A handle whose nested acquires of a held resource share one lease.
     #[must_use]
     pub fn reentrant(&self) -> Reentrant {
         Reentrant { redlock: self.clone(), handle: Arc::default() }
@@ -45,23 +45,23 @@ impl Redlock {
 }
 
 impl Reentrant {
-    /// A request for a lease on `resource` that this handle may hold already: then it is shared.
+    /// A request for a lease on `resource`. If this handle holds it already, the lease is shared.
     ///
-    /// What its settings say of the lease (ttl, renewal, `max_hold`, heartbeat) counts where the handle does not hold it: a
-    /// lease that is shared stays as it is. A lease that is lost is not shared, nor a lease that has less left than
-    /// `min_validity` or `hold_at_least` asks for, or a shorter `lock_delay`; `hold_at_least` counts for a shared lease from
-    /// now on. Where the handle is acquiring it already, the request waits for that, up to its `wait` in all.
+    /// The request's settings of the lease (ttl, renewal, `max_hold`, heartbeat) count only where the handle does not
+    /// hold it: a shared lease stays as it is. A lease is not shared if it is lost, has less left than `min_validity`
+    /// or `hold_at_least` asks for, or has a shorter `lock_delay`; `hold_at_least` counts for a shared lease from now
+    /// on. While the handle is acquiring the resource already, the request waits for that, up to its `wait` in all.
     ///
     /// # Errors
     ///
-    /// Awaited, [`AcquireError`](crate::AcquireError), where this handle does not hold it and could not acquire it.
-    /// [`Contended`](crate::AcquireError::Contended) without an answer of any node says that this handle's own first acquire
-    /// took too long, such as one whose future is kept and not polled.
+    /// Awaited, [`AcquireError`](crate::AcquireError), where this handle does not hold the resource and could not
+    /// acquire it. [`Contended`](crate::AcquireError::Contended) without an answer of any node says that this handle's
+    /// own first acquire took too long, for example because its future is stored and not polled.
     pub fn acquire(&self, resource: impl AsRef<[u8]>) -> Acquire<Nested> {
         self.shares(self.redlock.acquire(resource))
     }
 
-    /// As [`acquire`](Reentrant::acquire), without waiting: not for other holders, nor for this handle.
+    /// As [`acquire`](Reentrant::acquire), without waiting for other holders or for this handle.
     pub fn try_acquire(&self, resource: impl AsRef<[u8]>) -> Acquire<Nested> {
         self.shares(self.redlock.try_acquire(resource))
     }

@@ -1,7 +1,7 @@
-//! A semaphore: so many permits, each of them a lease on a resource of its own, and who asks for one has the nodes pick it.
+//! A semaphore of permits, each a lease on a resource of its own. The nodes pick the permit of a request.
 //!
-//! It decides nothing: what a permit is, `protocol::Slots` says, which one is won, `protocol::Round`, and how long it holds, the
-//! lease.
+//! It decides nothing: `protocol::Slots` says what a permit is, `protocol::Round` which one is won, and the lease how
+//! long it holds.
 
 use std::{fmt, sync::Arc};
 
@@ -12,11 +12,11 @@ use crate::{
     protocol::{Slots, WaitPolicy},
 };
 
-/// So many permits, of which each is held by one at a time, made by [`Redlock::semaphore`](crate::Redlock::semaphore). A clone
-/// is the same semaphore.
+/// A number of permits, each with one holder at a time, made by [`Redlock::semaphore`](crate::Redlock::semaphore). A
+/// clone is the same semaphore.
 ///
-/// A permit is granted in one round trip where one is free. Never more are held than there are, also while nodes restart
-/// empty, for as long as the assumptions hold that `docs/safety.md` numbers for leases: each permit is one.
+/// A permit is granted in one round trip where one is free. Never more are held than there are, even while nodes
+/// restart empty, under the assumptions that `docs/safety.md` numbers for leases: each permit is a lease.
 #[derive(Clone)]
 pub struct Semaphore {
     engine: Arc<Engine>,
@@ -28,15 +28,15 @@ impl Semaphore {
         Self { engine, slots }
     }
 
-    /// A request for a permit, whichever is free. It waits while all are held, up to the request's deadline; whoever came
-    /// first among the processes that wait gets the next one, about.
+    /// A request for any free permit. While all are held it waits, up to its deadline. Processes that wait get the next
+    /// permit roughly in the order of arrival.
     #[doc(alias = "acquire_owned")]
     pub fn acquire(&self) -> Acquire<Slot> {
         self.request(WaitPolicy::For(self.engine.config.wait))
     }
 
-    /// A request for a permit that is one round: it does not wait while all are held, and may find that others were faster
-    /// where few are left.
+    /// A request for a permit in one round: it does not wait while all are held, and where few are left other clients
+    /// may be faster.
     pub fn try_acquire(&self) -> Acquire<Slot> {
         self.request(WaitPolicy::OneRound)
     }

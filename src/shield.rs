@@ -1,7 +1,7 @@
 //! User code that the engine runs: wakers, and the subscriber of the log.
 //!
-//! It keeps a panic there from the engine, which would lose the tasks, timers and waiters that come after it. It
-//! knows nothing of leases, and must never hold a lock while it runs such code.
+//! It keeps a panic there from reaching the engine, which would lose the tasks, timers and waiters that come after it.
+//! It knows nothing of leases, and must never hold a lock while it runs such code.
 
 use std::{
     any::Any,
@@ -14,34 +14,34 @@ use std::{
 
 use futures::FutureExt;
 
-/// Runs code of the user's. The panic hook has reported a panic there by the time that it ends here.
+/// Runs user code and catches its panic, which the panic hook has reported by then.
 pub(crate) fn shielded(run: impl FnOnce()) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
         discard(panic);
     }
 }
 
-/// Drops what a panic has carried. It may be a value of a type of the user's, whose drop panics again; what that panic
-/// carries is left where it is, since this could go on for ever.
+/// Drops a panic's payload. It may be a user's value whose drop panics again. That second payload is leaked, since this
+/// could go on for ever.
 pub(crate) fn discard(panic: Box<dyn Any + Send>) {
     if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
         std::mem::forget(again);
     }
 }
 
-/// Carries out work of the engine's that must go on: when code of the user's panics in it, such as that of the runtime,
-/// it begins again after a pause.
+/// Runs engine work that must go on: after a panic of user code in it, such as the runtime's, it begins again after a
+/// pause.
 pub(crate) async fn persist<W, P>(mut begin: impl FnMut() -> W, pause: impl Fn() -> P)
 where
     W: Future<Output = ()>,
     P: Future<Output = ()>,
 {
-    // Called inside the future, since making the work may panic too.
+    // Called inside the future, since `begin` may panic too.
     while let Err(panic) = caught(async { begin().await }).await {
         discard(panic);
         if let Err(panic) = caught(async { pause().await }).await {
             discard(panic);
-            // Where it cannot even pause it lets others go on.
+            // If even the pause panics, other tasks get a turn.
             tokio::task::yield_now().await;
         }
     }
@@ -51,13 +51,13 @@ async fn caught<T>(work: impl Future<Output = T>) -> Result<T, Box<dyn Any + Sen
     AssertUnwindSafe(work).catch_unwind().await
 }
 
-/// Awaits something of the engine's for a user: its timers and channels see a waker that does not panic.
+/// Awaits an engine future for a user: the engine's timers and channels see a waker that does not panic.
 pub(crate) async fn shield<F: Future>(future: F) -> F::Output {
     let (mut future, mut shield) = (pin!(future), Shield::default());
     poll_fn(|cx| shield.poll(future.as_mut(), cx)).await
 }
 
-/// The waker of a user, as the engine sees it. It is kept from one poll to the next.
+/// A user's waker as the engine sees it, kept from one poll to the next.
 #[derive(Debug, Default)]
 pub(crate) struct Shield {
     waker: Option<(Waker, Arc<Shielded>)>,
@@ -70,13 +70,13 @@ struct Shielded {
 }
 
 impl Shield {
-    /// Polls a future of the engine's in the place of a user.
+    /// Polls an engine future for a user.
     pub(crate) fn poll<F: Future>(
         &mut self,
         future: Pin<&mut F>,
         cx: &Context<'_>,
     ) -> Poll<F::Output> {
-        // Kept for the same waker: with a new one each time, channels and timers would register anew at every poll.
+        // Reused for the same waker: otherwise channels and timers would register anew at every poll.
         let known = self.waker.take().filter(|(_, shielded)| shielded.is(cx.waker()));
         let (waker, _) = self.waker.insert(known.unwrap_or_else(|| {
             let shielded = Arc::new(Shielded { waker: Some(cx.waker().clone()) });
@@ -104,7 +104,7 @@ impl Wake for Shielded {
     }
 }
 
-/// The engine may be the last to have it, and dropping it is code of the user's too.
+/// The engine may drop the waker's last clone, which runs user code too.
 impl Drop for Shielded {
     fn drop(&mut self) {
         let waker = self.waker.take();
@@ -127,7 +127,7 @@ mod tests {
         }
     }
 
-    /// What the future of the engine's sees when it is polled with this waker.
+    /// The waker that an engine future sees when polled with this one.
     fn seen(shield: &mut Shield, waker: &Waker) -> Waker {
         let mut seen = None;
         let future = poll_fn(|cx| {
@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(woken(), [1, 2]);
     }
 
-    /// It says so when it is dropped, and panics.
+    /// Counts its drop, and panics in it.
     struct Panicking(Arc<AtomicUsize>);
 
     impl Drop for Panicking {

@@ -1,19 +1,19 @@
-//! What somebody who mistyped a word meant.
+//! The known word that a mistyped one may mean.
 //!
-//! It decides which of the known words is near enough to be offered. It must never be used to accept one.
+//! It decides which known word is near enough to be offered. It must never be used to accept one.
 
-/// The known word that differs from this one in fewest letters, and in no more than two, nor in half of its own.
+/// The known word with the smallest edit distance, if that is at most two and at most half of its own length.
 pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let distances = known.into_iter().map(|candidate| (distance(word, candidate), candidate));
     let (distance, nearest) = distances.min()?;
     (distance <= 2 && 2 * distance <= nearest.len()).then_some(nearest)
 }
 
-/// How many letters have to be changed, put in or taken out (Levenshtein).
+/// How many letters must be changed, inserted or removed (Levenshtein).
 fn distance(a: &str, b: &str) -> usize {
     let mut row: Vec<usize> = (0..=b.chars().count()).collect();
     for (i, x) in a.chars().enumerate() {
-        // Of the row before: what stands to the left above.
+        // The cell to the upper left, of the previous row.
         let mut diagonal = i;
         let mut left = i + 1;
         for (cell, y) in row.iter_mut().skip(1).zip(b.chars()) {

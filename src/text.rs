@@ -1,15 +1,15 @@
-//! How times and lists read in a message. Nothing is decided by it.
+//! How times and lists read in a message. It decides nothing.
 //!
-//! It must never leave out a node, and never put two together that have said different things.
+//! It must never leave out a node, nor group nodes that said different things.
 
 use std::{fmt, sync::Arc, time::Duration};
 
-/// A measured time as a person would say it: three digits, and no more of them than tell something.
+/// A measured time, rounded to three digits.
 pub(crate) fn rounded(duration: Duration) -> Duration {
     let nanos = duration.as_nanos();
     let unit = nanos.checked_ilog10().map_or(1, |digits| 10u128.pow(digits.saturating_sub(2)));
     let nanos = (nanos + unit / 2) / unit * unit;
-    // From a second on whole milliseconds, and from ten minutes on whole seconds, follow from the three digits.
+    // A time beyond `u64` nanoseconds is not rounded.
     u64::try_from(nanos).map_or(duration, Duration::from_nanos)
 }
 
@@ -21,12 +21,12 @@ pub(crate) fn coarse(duration: Duration) -> String {
     format!("{} {}", seconds / unit.0, unit.1)
 }
 
-/// So many of them: `1 node`, `3 nodes`.
+/// A count with its noun: `1 node`, `3 nodes`.
 pub(crate) fn counted(count: usize, one: &str) -> String {
     format!("{count} {one}{}", if count == 1 { "" } else { "s" })
 }
 
-/// What one node has said, and for how long that lasts, if it is of that kind.
+/// What one node said, and how long that lasts, if it has a duration.
 pub(crate) struct Said {
     pub(crate) text: String,
     pub(crate) lasts: Option<Duration>,
@@ -41,7 +41,7 @@ impl Said {
         Self { text: text.to_string(), lasts: Some(lasts) }
     }
 
-    /// Whether it is the same, up to a second by which the answers were apart.
+    /// Whether both say the same, with durations less than a second apart.
     fn is_like(&self, other: &Self) -> bool {
         let alike = match (self.lasts, other.lasts) {
             (None, None) => true,
@@ -59,14 +59,14 @@ impl fmt::Display for Said {
     }
 }
 
-/// Nodes that said the same, by place and address.
+/// Nodes that said the same, by index and address.
 struct Group<'a> {
     nodes: Vec<(usize, &'a str)>,
     said: Said,
 }
 
-/// Writes what each node has said, in the order of the nodes: `node 0 (a): x; nodes 1, 2 (b, c): y`. Those that said
-/// the same are written once, with the longest of their times.
+/// Writes what each node said, in the order of the nodes: `node 0 (a): x; nodes 1, 2 (b, c): y`. Nodes that said the
+/// same share one entry, with their longest duration.
 pub(crate) fn write_said<'a>(
     f: &mut fmt::Formatter<'_>,
     nodes: impl Iterator<Item = (usize, &'a Arc<str>, Said)>,

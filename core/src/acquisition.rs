@@ -1,33 +1,33 @@
-//! One acquire from its first round to its answer: when to try again, when to give up, and what to say then.
+//! One acquire from its first round to its answer: when to try again, when to give up, and what to answer then.
 //!
-//! It decides by what its lost rounds have said, by the time, and by what other rounds of this process have seen. It
-//! neither pauses nor sends, and draws no random number.
+//! It decides by its lost rounds, by the time, and by what other rounds of this process have seen. It neither pauses
+//! nor sends, and draws no random number.
 //!
 //! # Invariants
 //!
-//! - **W1** A request for one round begins one, and begins it again only by W10.
-//! - **W2** A request with a deadline begins no round at or after it, but for W10.
-//! - **W3** An outage is borne for a quarter of the wait, and for a node timeout at least; then it is reported. A
-//!   quarantine is none: it ends by itself. Who asks for it bears an outage for as long as it waits at all.
+//! - **W1** A request for one round begins one, and repeats it only by W10.
+//! - **W2** A request begins no round at or after its deadline, except by W10.
+//! - **W3** An outage is borne for a quarter of the wait, and for at least a node timeout; then it is reported. A
+//!   quarantine is no outage: it ends by itself. On request an outage is borne for the whole wait.
 //! - **W4** Nodes that are slow under the load of this process are not reported as broken.
-//! - **W5** A pause is not longer than the configured one, nor than what stands in the way lives, and is no shorter than
-//!   a quarter of the shortest configured one.
-//! - **W6** Who runs out of time in line is told what its rounds have found, where they found the resource held.
-//! - **W7** Where a quorum would be there but for nodes in quarantine, that is the answer, and when it will be there. It is
-//!   waited for up to the deadline, also where it ends later: another client may have seen the nodes for longer, and what
-//!   this one sees of them meanwhile counts for those that come after it.
-//! - **W8** Who waits behind another request for the same resource is told of an outage by that one's rounds, as by its
-//!   own: after a quarter of its own wait, counted from when it came at the earliest.
-//! - **W9** Who waits in the lines on the nodes begins the next round when [`Waiter`](super::Waiter) says so, in place of
-//!   a pause, and waits there up to the deadline. That goes for rounds that others have won, and for those that were lost
-//!   since nodes whose state has changed must be looked at first, which is waited for.
-//! - **W10** A round is repeated where nodes whose state had changed since they were looked at, as those that another client
-//!   has sealed, would have made the difference. The repetition begins once they have been looked at, after the shortest
-//!   pause. Nobody is charged with the round that was lost: it makes no later pause longer, and no wait shorter. The first of
-//!   such rounds in a row bounds them: a round that begins a node timeout after it was lost counts as any other,
-//!   and two node timeouts after it the nodes are waited for no longer.
+//! - **W5** A pause is no longer than the configured one or the life of the keys in the way, and no shorter than a
+//!   quarter of the shortest configured one.
+//! - **W6** A request that runs out of time in line is told what its rounds found, if they found the resource held.
+//! - **W7** If only nodes in quarantine keep a quorum from voting, that is the answer, and when the quorum will be
+//!   there. Until its deadline the request waits for them, even if they need longer: another client may have watched
+//!   the nodes for longer, and what this client sees meanwhile counts for later ones.
+//! - **W8** A waiter behind another request for the same resource learns of an outage by that request's rounds, as by
+//!   its own: after a quarter of its own wait, counted at the earliest from its own start.
+//! - **W9** A request in the nodes' lines begins its next round when [`Waiter`](super::Waiter) says so, instead of
+//!   after a pause, until its deadline. That holds for rounds that others have won. It also holds for rounds lost
+//!   because nodes whose state has changed must be looked at first, which is waited for.
+//! - **W10** A round is repeated if nodes whose state had changed since the last look, for instance because another
+//!   client sealed them, would have made the difference. The repetition begins after that look and the shortest pause.
+//!   The lost round lengthens no later pause and shortens no wait. The first such round in a row bounds them: a round
+//!   that begins a node timeout after its loss counts as any other, and two node timeouts after it the nodes are no
+//!   longer waited for.
 //!
-//! They are tested, each by name, in `tests/proof/protocol/acquisition.rs`.
+//! Each is tested by name in `tests/proof/protocol/acquisition.rs`.
 
 mod lost;
 
@@ -43,29 +43,29 @@ pub enum WaitPolicy {
     OneRound,
     /// Rounds until this much time has passed, and repetitions of the last.
     For(Duration),
-    /// Rounds until it is granted.
+    /// Rounds until one is granted.
     Unlimited,
 }
 
-/// What an acquisition counts with.
+/// The settings of an acquisition.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct WaitSettings {
     /// The time for one command to one node.
     pub node_timeout: Duration,
-    /// The wait by which an outage is borne where the request has none.
+    /// The wait that bounds an outage if the request has none.
     pub wait: Duration,
     /// The bounds of the pauses between rounds.
     pub backoff: Backoff,
-    /// Whether an outage is borne for the whole of the wait.
+    /// Whether an outage is borne for the whole wait.
     pub through_outages: bool,
 }
 
 /// What the other rounds of this process have seen.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Traffic {
-    /// When a quorum of nodes answered a round last.
+    /// When a quorum of nodes last answered a round.
     pub answered: Timestamp,
-    /// When there were many rounds under way last. Only then is it a sign of too many that one is late.
+    /// When many rounds were last under way. Only then does a late round show that there are too many.
     pub crowded: Timestamp,
 }
 
@@ -74,7 +74,7 @@ pub struct Traffic {
 pub enum Next {
     /// Begin another round at `at`, once there is a turn for it.
     Again {
-        /// First wait until the nodes have been looked at again, and no longer than up to here.
+        /// First wait until the nodes have been looked at again, at most until this.
         look_until: Option<Timestamp>,
         /// The end of the pause.
         at: Timestamp,
@@ -83,28 +83,28 @@ pub enum Next {
     GiveUp(GiveUp),
 }
 
-/// What to tell whoever asked.
+/// The answer to a request that gets no lease.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum GiveUp {
-    /// What the last round has said.
+    /// The answer of the last round.
     LastRound,
-    /// What the last round has said that found the resource held, which is free after this time if that is known.
+    /// The answer of the last round that found the resource held, with when it is free, if known.
     FoundHeld {
         /// From now.
         free_after: Option<Duration>,
     },
-    /// A quorum would be there but for nodes in quarantine, and will be there after this time.
+    /// Only nodes in quarantine keep a quorum from voting, for this long.
     Quarantined {
         /// From now.
         remaining: Duration,
     },
     /// This process has more rounds under way than the nodes answer.
     Crowded,
-    /// No more rounds are begun.
+    /// No more rounds begin.
     Closed,
 }
 
-/// Why the wait for a turn has ended in vain.
+/// Why a wait for a turn was in vain.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum TurnedAway {
     /// The deadline has passed.
@@ -120,25 +120,25 @@ pub struct Acquisition {
     policy: WaitPolicy,
     started: Timestamp,
     lost_rounds: u32,
-    /// Those of them that make the pauses longer.
+    /// The lost rounds that lengthen the pauses.
     charged: u32,
     last: Option<LostRound>,
     next_round: Timestamp,
-    /// Since when rounds are lost, one after the other, to nodes whose state has changed.
+    /// Since when rounds were lost in a row to nodes whose state has changed.
     outdated_since: Option<Timestamp>,
-    /// Up to when the nodes are looked at, where the next round repeats the last one.
+    /// If the next round repeats the last one, until when the nodes are looked at.
     repeats_until: Option<Timestamp>,
     /// Since when too few nodes have answered.
     broken_since: Option<Timestamp>,
-    /// When a quorum will vote, where the last round was lost by quarantines alone.
+    /// When a quorum will vote, if quarantines alone cost the last round.
     quorum_at: Option<Timestamp>,
     waited_for_turn: bool,
-    /// Whether a round has found the resource held; and when it will be free, if the last of them could tell.
+    /// Whether a round found the resource held; and when it will be free, if the last such round could tell.
     found_held: Option<Option<Timestamp>>,
 }
 
 impl Acquisition {
-    /// A request that was made at `started`.
+    /// A request made at `started`.
     pub const fn new(settings: WaitSettings, policy: WaitPolicy, started: Timestamp) -> Self {
         Self {
             settings,
@@ -157,17 +157,17 @@ impl Acquisition {
         }
     }
 
-    /// When it was made.
+    /// The time of the request.
     pub const fn started(&self) -> Timestamp {
         self.started
     }
 
-    /// Whether the lines on the nodes say when the next round begins: the last one was lost by others.
+    /// Whether the nodes' lines say when the next round begins: the last round was lost to others.
     pub fn is_in_line(&self) -> bool {
         self.last.is_some_and(|last| last.next_in_line().is_some())
     }
 
-    /// When the next round would begin, whether or not it does: the end of the pause behind the last one.
+    /// When the next round may begin: the end of the pause after the last one.
     pub const fn next_round(&self) -> Timestamp {
         self.next_round
     }
@@ -177,7 +177,7 @@ impl Acquisition {
         self.lost_rounds
     }
 
-    /// Up to when it waits for a turn, and at all; `None` for as long as it takes. A repetition moves it.
+    /// Until when it waits, also for a turn; `None` without a limit. A repetition moves it.
     pub fn turn_deadline(&self) -> Option<Timestamp> {
         let wait = match self.policy {
             WaitPolicy::OneRound => self.settings.node_timeout,
@@ -188,13 +188,13 @@ impl Acquisition {
         Some(self.repeats_until.map_or(deadline, |until| deadline.max(until)))
     }
 
-    /// Whether a round may still begin at `now`: the pause before it may have lasted longer than it should.
+    /// Whether a round may still begin at `now`: the pause before may have lasted too long.
     pub fn may_begin(&self, now: Timestamp) -> bool {
         self.policy == WaitPolicy::OneRound || self.repeats_until.is_some() || self.lasts_until(now)
     }
 
-    /// A round was lost, which is known at `now`. `round_trip` is the measured one, if there is one; `random` is any
-    /// byte, by which those who wait for the same resource part.
+    /// A round was lost, as known at `now`. `round_trip` is measured, if any; `random` is any byte, to spread out
+    /// requests for the same resource.
     pub fn handle_lost_round(
         &mut self,
         lost: LostRound,
@@ -209,7 +209,7 @@ impl Acquisition {
         self.broken_since = self.broken_since(&lost, traffic);
 
         let at = now.saturating_add(self.pause(&lost, round_trip, random));
-        // It is woken as soon as there is something to be had, and waits for that as long as it may.
+        // The lines call it as soon as the resource may be had, and it waits for that as long as it may.
         if let Some(in_line) = lost.next_in_line().filter(|_| self.lasts_until(now)) {
             let within =
                 |at: Timestamp| self.turn_deadline().map_or(at, |deadline| at.min(deadline));
@@ -230,7 +230,7 @@ impl Acquisition {
         Next::GiveUp(self.verdict(&lost, bearable, traffic, now))
     }
 
-    /// For how long to pause after a lost round.
+    /// The pause after a lost round.
     fn pause(&mut self, lost: &LostRound, round_trip: Option<Duration>, random: u8) -> Duration {
         let Backoff { min, .. } = self.settings.backoff;
         if self.repeats_until.is_some() {
@@ -238,17 +238,17 @@ impl Acquisition {
         }
         self.charged = self.charged.saturating_add(1);
         let pause = self.settings.backoff.pause(self.charged, round_trip, random);
-        // Expiry is known in advance, and nothing is gained by trying again just before it.
+        // Expiry is known in advance; a try just before it gains nothing.
         let pause =
             lost.free_after.filter(|_| lost.found_held()).map_or(pause, |expiry| pause.min(expiry));
-        // A key that expires this moment must not make the pause zero: the nodes would be asked without one.
+        // A key that expires right now must not make the pause zero: the nodes would be asked without a pause.
         pause.max(min / 4)
     }
 
-    /// What a round for the same resource has said, at `at`: one of another request, since when nothing else is known.
+    /// Takes what a round for the same resource found at `at`, its own or another's; nothing later is known.
     pub fn handle_known(&mut self, lost: LostRound, at: Timestamp) {
         self.last = Some(lost);
-        // Of a round that was lost before this one came, no time counts.
+        // No time counts before this request came.
         let known = at.max(self.started);
         let since = self.outdated_since.unwrap_or(known);
         self.outdated_since = lost.is_outdated().then_some(since);
@@ -262,8 +262,8 @@ impl Acquisition {
         self.quorum_at = quorum_after.map(|after| at.saturating_add(after));
     }
 
-    /// A round of the one who asks for all who wait for the resource was lost, which is known at `now`; that one goes on
-    /// at `next`. It says what to tell this one, where that does not go on.
+    /// The leader's round was lost, as known at `now`, and the leader goes on at `next`. Returns the answer to this
+    /// request, if it does not go on.
     pub fn handle_shared_round(
         &mut self,
         lost: LostRound,
@@ -275,12 +275,12 @@ impl Acquisition {
         self.waited_for_turn |= lost.waited_for_turn;
         self.broken_since = self.broken_since(&lost, traffic);
         let bearable = self.is_bearable(next);
-        // Its deadline is not that of the one who asks, and it pauses for nothing: it waits up to the end.
+        // Its deadline is not the leader's, and it does not pause: it waits up to the end.
         let goes_on = self.repeats_until.is_some() || bearable && self.lasts_until(now);
         (!goes_on).then(|| self.verdict(&lost, bearable, traffic, now))
     }
 
-    /// What to tell after a lost round that was the last.
+    /// The answer after the last lost round.
     fn verdict(
         &self,
         lost: &LostRound,
@@ -288,7 +288,7 @@ impl Acquisition {
         traffic: Traffic,
         now: Timestamp,
     ) -> GiveUp {
-        // Its time went by in line, or its round in a crowd: that does not show that the nodes are broken.
+        // It ran out of time in line, or its round was in a crowd: neither shows broken nodes.
         let in_a_crowd = traffic.answered >= lost.begun && traffic.crowded >= lost.begun;
         let slow = self.waited_for_turn && bearable || in_a_crowd;
         if lost.loss == RoundLoss::NoQuorum && lost.overrun && slow {
@@ -298,11 +298,11 @@ impl Acquisition {
         }
     }
 
-    /// There will be no turn for it.
+    /// It gets no turn.
     pub fn handle_turned_away(&self, reason: TurnedAway, now: Timestamp) -> GiveUp {
         match (reason, self.last) {
             (TurnedAway::Closed, _) => GiveUp::Closed,
-            // What the nodes have said tells more, but for what only says that they were slow.
+            // The last round's answer says more, unless that only says that nodes were slow.
             (TurnedAway::Late, Some(last)) if !last.found_held() && !last.overrun => {
                 self.last_round(now)
             }
@@ -310,8 +310,8 @@ impl Acquisition {
         }
     }
 
-    /// Its time is up behind another request for the same resource, which does not wait for its turn: the rest of this
-    /// process is in nobody's way.
+    /// Its time is up behind another request for the same resource that does not wait for a turn: other rounds of this
+    /// process are not in the way.
     pub fn handle_late(&self, now: Timestamp) -> GiveUp {
         if self.found_held.is_some() || self.last.is_none() {
             self.out_of_time(now)
@@ -334,7 +334,7 @@ impl Acquisition {
         })
     }
 
-    /// Whether another round may begin at `next`, by the wait alone.
+    /// Whether the wait alone lets another round begin at `next`.
     fn lasts_until(&self, next: Timestamp) -> bool {
         match self.policy {
             WaitPolicy::OneRound => false,
@@ -345,13 +345,13 @@ impl Acquisition {
 
     /// Since when too few nodes answer.
     fn broken_since(&self, lost: &LostRound, traffic: Traffic) -> Option<Timestamp> {
-        // A round that a quorum answered ends an outage, and so does one that a quarantine alone has cost.
+        // A round that a quorum answered ends an outage, as does a round that only a quarantine cost.
         if lost.loss != RoundLoss::NoQuorum || lost.quarantined {
             return None;
         }
-        // Of a round that began before this one came, no more counts than it has waited for.
+        // Of an earlier round only the time that this request has waited counts.
         let since = self.broken_since.unwrap_or(lost.begun).max(self.started);
-        // Where others have been answered meanwhile, the nodes are slow, and not gone.
+        // If others were answered meanwhile, the nodes are slow, and not gone.
         Some(if lost.overrun { since.max(traffic.answered) } else { since })
     }
 
@@ -360,7 +360,7 @@ impl Acquisition {
         let wait = match self.policy {
             WaitPolicy::OneRound => Duration::ZERO,
             WaitPolicy::For(wait) => wait,
-            // An outage is reported also to those who would wait for a holder for ever.
+            // An outage is reported even to a request that would wait for a holder for ever.
             WaitPolicy::Unlimited => self.settings.wait,
         };
         let bearable = self.settings.node_timeout.max(wait / 4);

@@ -1,42 +1,41 @@
-//! How many rounds may be under way at once, by how fast they are answered.
+//! The limit on rounds under way at once, adapted to how fast nodes answer.
 //!
-//! It decides from numbers that it is given. It reads no clock, and holds nobody back itself; `concurrency` does.
+//! It decides from numbers that it is given. It reads no clock, and holds no round back itself; `concurrency` does.
 //!
-//! What makes a round slow is either the network, which stays slow however little is under way, or the rounds that
-//! are under way before it. Only the second is a reason to have fewer. So the round trip without load is
-//! remembered, and what a round takes beyond it is the time in which it waited for others. While that is small
-//! beside what the node timeout leaves, the limit grows; when it is large, or no quorum answers in time, the
-//! limit shrinks. This is the additive increase and multiplicative decrease of TCP (RFC 5681), with the delay as
-//! the signal (as in RFC 6817).
+//! A round is slow because of the network, whatever the load, or because of the rounds under way before it. Only the
+//! second is a reason to have fewer. So the limit remembers the round trip without load, and takes the time beyond it
+//! as the queueing delay. While that delay is small beside what the node timeout leaves, the limit grows. When it is
+//! large, or no quorum answers in time, the limit shrinks. This is the additive increase and multiplicative decrease of
+//! TCP (RFC 5681), with the delay as the signal (as in RFC 6817).
 
 use core::time::Duration;
 
 use super::time::Timestamp;
 
-/// The limit never shrinks below this, so that whatever it learns, rounds go on.
+/// The limit never shrinks below this, so that rounds always go on.
 const FEWEST: usize = 32;
-/// It begins here: few enough that a slow machine answers them in time.
+/// The first limit: few enough that a slow machine answers them in time.
 const FIRST: usize = 64;
-/// The node's own limit is above this, with room for rounds that nobody waits for any more.
+/// The largest limit. The node's own limit is above it, with room for abandoned rounds.
 const MOST: usize = 2048;
 
-/// A limit on the rounds under way, which adapts.
+/// An adaptive limit on the rounds under way.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(super) struct AdaptiveLimit {
     node_timeout: Duration,
     limit: usize,
     /// The shortest round trip, by which the network is told from the load.
     base: Option<Duration>,
-    /// Rounds that were fast enough, since the limit grew last.
+    /// Rounds that were fast enough since the limit last grew.
     credit: usize,
-    /// Until it has been too large for the first time, it doubles with every round trip.
+    /// Slow start: the limit doubles with every round trip until it is too large for the first time.
     opening: bool,
-    /// When it shrank last. What began before that says nothing of the new size.
+    /// When the limit last shrank. A round that began before that says nothing of the new size.
     shrunk: Timestamp,
 }
 
 impl AdaptiveLimit {
-    /// For rounds whose commands are answered within this time, or never.
+    /// For rounds whose commands are answered within `node_timeout`, or never.
     pub(super) const fn new(node_timeout: Duration) -> Self {
         Self {
             node_timeout,
@@ -48,21 +47,21 @@ impl AdaptiveLimit {
         }
     }
 
-    /// Whether this many rounds under way are so many that a late one may be a sign of too many.
+    /// Whether a late round may be a sign of overload with this many rounds under way.
     pub(super) const fn is_crowd(under_way: usize) -> bool {
         under_way >= FEWEST
     }
 
-    /// How many rounds may be under way.
+    /// The most rounds that may be under way.
     pub(super) const fn limit(&self) -> usize {
         self.limit
     }
 
-    /// A quorum answered a round that was `begun` while this many were `under_way`, itself included.
+    /// Takes note that a quorum answered a round that was `begun` then; `under_way` counts that round too.
     pub(super) fn handle_answer(&mut self, begun: Timestamp, now: Timestamp, under_way: usize) {
         let took = now.saturating_since(begun);
         let base = self.base.map_or(took, |base| {
-            // With so few under way, what is slow is the network, or a machine that others keep busy.
+            // With so few under way, the network is slow, or other programs keep the machine busy.
             if under_way <= FEWEST { base * 7 / 8 + took / 8 } else { base.min(took) }
         });
         self.base = Some(base);
@@ -71,19 +70,19 @@ impl AdaptiveLimit {
             self.shrink(begun, now, 3);
         } else if waited > left / 4 {
             self.opening = false;
-        // With half of the limit free the limit is not what makes rounds fast, so that nothing is learnt.
+        // With more than half of the limit free, fast rounds say nothing of the limit.
         } else if under_way.saturating_mul(2) >= self.limit {
             self.grow();
         }
     }
 
-    /// No quorum answered in time a round that was `begun` then.
+    /// Takes note that no quorum answered in time a round that was `begun` then.
     pub(super) fn handle_timeout(&mut self, begun: Timestamp, now: Timestamp) {
         self.shrink(begun, now, 2);
     }
 
     fn grow(&mut self) {
-        // One for each round while opening, and later one for as many rounds as the limit, which is one round trip.
+        // Grows by one a round while opening, and later by one for `limit` rounds, which is one round trip.
         self.credit = self.credit.saturating_add(1);
         if self.opening || self.credit >= self.limit {
             self.credit = 0;
@@ -91,9 +90,9 @@ impl AdaptiveLimit {
         }
     }
 
-    /// Leaves this many quarters, once for all rounds that were under way together.
+    /// Cuts the limit to this many quarters, once for all rounds that were under way together.
     fn shrink(&mut self, begun: Timestamp, now: Timestamp, quarters: usize) {
-        // A round that began before the last cut was slowed by the old size, and that has been cut for it already.
+        // A round that began before the last cut was slowed by the old size.
         if begun >= self.shrunk {
             self.limit = (self.limit.saturating_mul(quarters) / 4).max(FEWEST);
             self.shrunk = now;

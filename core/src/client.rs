@@ -1,17 +1,19 @@
-//! Everything that one handle decides of what is asked for and held in its process.
+//! Everything that one handle decides about the requests and grants of its process.
 //!
-//! It composes the machines of a request ([`Acquisition`]), of a queue ([`Queue`](crate::queue::Queue)), of turns ([`Concurrency`]), of the place in the
-//! lines on the nodes ([`Waiter`](crate::Waiter)), of a grant ([`Leases`], [`Footprint`]) and of time ([`TimerQueue`]). Each input
-//! changes all that it concerns in one step. It sends nothing, wakes nobody, and reads no clock.
+//! It composes the state machines of a request ([`Acquisition`]), a queue ([`Queue`](crate::queue::Queue)), turns
+//! ([`Concurrency`]), a place in the nodes' lines ([`Waiter`](crate::Waiter)), a grant ([`Leases`], [`Footprint`]) and
+//! time ([`TimerQueue`]). Each input changes everything it concerns in one step. It sends nothing, wakes nobody, and
+//! reads no clock.
 //!
 //! # The driver
 //!
-//! A driver has one lock around this, and one task. Behind each call it drains [`poll_event`](Client::poll_event), without the
-//! lock, and does what each [`Event`] says. Its task begins the rounds of [`poll_begin`](Client::poll_begin), makes the calls that
-//! [`poll_transmit`](Client::poll_transmit) yields, in that order, and tells by [`handle_answers`](Client::handle_answers) what each
-//! has come to. It calls [`handle_timeout`](Client::handle_timeout) at [`next_look`](Client::next_look). What a grant, a request, a
-//! release and an error of a node are beside what decides on them, the driver says (`G`, `W`, `R`, `E`). Of the first three each
-//! comes back out: none is dropped in here, as that may be code of a user.
+//! The driver holds one lock around the client and runs one task. After each call it drains
+//! [`poll_event`](Client::poll_event) without the lock and carries out each [`Event`]. Its task begins the rounds of
+//! [`poll_begin`](Client::poll_begin) and makes the calls of [`poll_transmit`](Client::poll_transmit), in their order.
+//! It reports each result by [`handle_answers`](Client::handle_answers), and calls
+//! [`handle_timeout`](Client::handle_timeout) at [`next_look`](Client::next_look). The driver chooses its own data for
+//! a grant, a request, a release and a node's error (`G`, `W`, `R`, `E`). The client hands each of the first three back
+//! and drops none, because a drop may run a user's code.
 //!
 //! ```text
 //!  request --> join --> begin_round --> poll_transmit --> handle_answers --+--> Won: a grant --> handle_timeout --> renewals, losses
@@ -23,16 +25,16 @@
 //!
 //! # Invariants
 //!
-//! - **K1** A grant that wants to be looked at is among the timers, for no later than it wants to be; so is a request in a
-//!   queue. What has ended or gone is not among them.
-//! - **K2** What a queue keeps as nobody's is kept; and one queue keeps it.
-//! - **K3** From the step on in which a grant is over, nothing is set for it on a node (F3).
-//! - **K4** A grant is handed on to the first in its queue that is in time, or to nobody.
-//! - **K5** While a grant is handed on, kept or taken, there is no step in which its queue says that nobody has it.
+//! - **K1** A grant that needs a look has a timer for it, no later; so has a request in a queue. An ended grant or a
+//!   request that has left has none.
+//! - **K2** A grant that a queue lists as kept is kept, and only one queue lists it.
+//! - **K3** From the step in which a grant is over, nothing is set for it on a node (F3).
+//! - **K4** A grant is handed on to the first request in its queue whose time is not up, or to nobody.
+//! - **K5** While a grant is handed on, kept or taken, its queue at no step says that nobody has it.
 //! - **K6** A queue that is asked for has one leader, and no other queue has one.
-//! - **K7** Who asks is in a round, waits for its turn, or is among the timers for when it goes on.
+//! - **K7** An asking request is in a round, waits for its turn, has a timer for when it goes on, or an event calls it.
 //!
-//! They are tested, each by name, in `tests/proof/protocol/client`; and the model runs this whole, in `handles` and `terms`.
+//! Each is tested by name in `tests/proof/protocol/client`; the model runs the whole client, in `handles` and `terms`.
 
 mod again;
 mod ask_list;
@@ -110,18 +112,18 @@ use super::{
     waiter::Patience,
 };
 
-/// What holds for everything that a client decides.
+/// Settings for every decision of a client.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct ClientSettings {
-    /// Of how many nodes.
+    /// The quorum of the configured nodes.
     pub quorum: Quorum,
-    /// As which it stands in the lines on the nodes.
+    /// The client's name in the nodes' lines.
     pub client: ClientId,
-    /// By when a node has answered, or never does.
+    /// The time limit for one answer of a node.
     pub node_timeout: Duration,
-    /// How much clocks may be off by.
+    /// The allowance for clock rates.
     pub drift: Drift,
-    /// Whether the number of rounds under way follows how the nodes answer.
+    /// Whether the limit on rounds under way adapts to the nodes' answers.
     pub adapts: bool,
     /// Whether every node counts ranges of tokens. Where one does not, each round asks for one token.
     pub counts_ranges: bool,
@@ -131,11 +133,11 @@ pub struct ClientSettings {
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct GrantId(Key);
 
-/// Where the keys of one owner may stand.
+/// The id of a footprint.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 struct FootprintId(Key);
 
-/// The same, for as long as anybody has to do with it.
+/// A footprint, kept while it has users.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 struct Traced {
     footprint: Footprint,
@@ -146,21 +148,21 @@ struct Traced {
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct QueueId(Key);
 
-/// What a queue asks of a request that stands there.
+/// What the client asks of a request.
 pub trait Asks<E> {
-    /// What decides how long it waits.
+    /// The acquisition, which decides how long it waits.
     fn acquisition(&mut self) -> &mut Acquisition;
-    /// Up to when it may wait for its turn.
+    /// Until when it may wait for its turn.
     fn turn_deadline(&self) -> Option<Timestamp>;
-    /// When it says for whom it waits.
+    /// When it reports what it waits for.
     fn says_at(&self) -> Option<Timestamp>;
-    /// What it asks of a grant that is handed on to it.
+    /// What it asks of a grant handed on to it.
     fn next(&self, steady: Timestamp) -> NextLease;
-    /// It is told what a round before it came has met.
+    /// Tells it what a round before its arrival found.
     fn handle_known(&mut self, met: &Arc<Met<E>>);
-    /// It is told what the round of its leader has met.
+    /// Tells it what its leader's round found.
     fn handle_met(&mut self, met: &Arc<Met<E>>);
-    /// Whether a round that took as long as this one would have been in time for it, which it was not for its leader.
+    /// Whether a round as long as this one would be in time for it, though too late for its leader.
     fn is_in_time(&self, met: &Arc<Met<E>>) -> bool;
     /// Whether it asks for one round, and does not wait.
     fn asks_once(&self) -> bool;
@@ -168,7 +170,7 @@ pub trait Asks<E> {
     fn is_given_up(&self) -> bool;
 }
 
-/// Everything that is decided of them.
+/// All state of a client.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Client<G, W, R, E> {
     settings: ClientSettings,
@@ -177,34 +179,34 @@ pub struct Client<G, W, R, E> {
     queues: Slab<Box<Waiting<W, E>>>,
     by_name: ByName,
     asking: Slab<Asking<W>>,
-    /// Who may be in a round: acquires, and releases, neither of which waits behind the other.
+    /// Limits on the rounds of acquires and of releases; neither waits behind the other.
     acquires: Concurrency<AskId>,
     releases: Concurrency<ReleaseId>,
-    /// What is under way.
+    /// Rounds under way.
     attempts: Slab<Box<Attempt<E>>>,
     releasing: Slab<Releasing<R, E>>,
     renewals: Slab<Box<Renewal<E>>>,
     restores: Slab<Restore>,
     leaving: Box<[Leaving]>,
-    /// Releases that wait for their turn, by the queue of what they give back.
+    /// Releases that wait for their turn, by the queue of their grant.
     unsent: BTreeMap<QueueId, VecDeque<ReleaseId>>,
-    /// Those that a node has not confirmed, by node.
+    /// Releases that a node has not confirmed, by node.
     again: Box<[Again]>,
-    /// What is to be sent, in this order.
-    /// Whose rounds are to begin.
+    /// Requests whose rounds are to begin.
     begins: VecDeque<AskId>,
+    /// Commands to send, in this order.
     outbox: VecDeque<Outgoing>,
-    /// When a release is to be told that it has waited for too long.
+    /// When the next release is told that it has waited too long.
     release_timer: Option<Timestamp>,
     timers: TimerQueue<Timed>,
-    /// What is to be done.
+    /// Work for the driver.
     events: VecDeque<Event<W, R, E>>,
-    /// Whom this client has passed over in the lines on the nodes, for whatever resource.
+    /// Clients that this one has passed over in the nodes' lines, for any resource.
     patience: Patience,
-    /// How many want several resources, and wait; and those who are kept back for one of them.
+    /// How many sets wait; and the requests that are kept back for one of them.
     waiting_sets: usize,
     kept_back: BTreeSet<AskId>,
-    /// For how long others may be kept waiting by hand-overs.
+    /// How long hand-overs may keep others waiting.
     turn: Duration,
     /// How many grants count as held.
     held: usize,
@@ -214,34 +216,34 @@ pub struct Client<G, W, R, E> {
     closed: bool,
 }
 
-/// A grant with all that is kept of it.
+/// A grant with its state.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 struct Grant<G, E> {
     leases: Leases,
-    /// What stands on the nodes for it.
+    /// The target of its keys on the nodes.
     target: Target,
     owner: Owner,
-    /// What it leaves beside its key.
+    /// The note beside its key.
     note: Option<Note>,
     footprint: FootprintId,
-    /// In whose way it is, here.
+    /// The queue of the request that won it.
     queue: QueueId,
-    /// Under which place of which queue it was won.
+    /// The queue and place under which it may be handed on.
     station: Option<(QueueId, Place)>,
-    /// When it is looked at, and how much before that it may be taken along.
+    /// Its timer, and how much earlier it may come along with others.
     scheduled: Option<(Timestamp, Nanos)>,
     /// It counts as held.
     counts: bool,
-    /// What the nodes have said to the last extension, where that has failed.
+    /// The nodes' answers to the last extension, where that failed.
     doubt: Option<Box<[Said<E>]>>,
-    /// How many have to do with it: the driver, and what is under way for it.
+    /// How many users it has: the driver, and work under way for it.
     users: u32,
-    /// The driver has not.
+    /// The driver has let go of it.
     is_forgotten: bool,
     data: G,
 }
 
-/// Who is looked at when its time has come.
+/// What a timer is for.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 enum Timed {
     Grant(GrantId),
@@ -253,7 +255,7 @@ enum Timed {
 }
 
 impl<G, W, R, E> Client<G, W, R, E> {
-    /// One that has nothing to do yet.
+    /// A client with nothing to do yet.
     pub fn new(settings: ClientSettings) -> Self {
         let ClientSettings { quorum, node_timeout, .. } = settings;
         Self {
@@ -287,31 +289,31 @@ impl<G, W, R, E> Client<G, W, R, E> {
         }
     }
 
-    /// When to look again; `None` where there is nothing to look at, up to the next wake-up.
+    /// When to look again; `None` if nothing is due before the next wake-up.
     pub fn next_look(&mut self, now: Timestamp) -> Option<Timestamp> {
         self.timers.next_look(now)
     }
 
-    /// Whether that has not changed since, but for what a [`Wakeup`] tells.
+    /// Whether that still holds, but for what a [`Wakeup`] tells.
     pub fn rests(&self) -> bool {
         self.timers.rests()
     }
 
-    /// Somebody is to look what there is to do: says who has to be woken for that, or started.
+    /// There is work for the driver's task: says whether to wake or start it.
     pub fn look(&mut self) -> Wakeup {
         self.timers.attend()
     }
 
-    /// Whoever saw to the timers has ended with the work undone: the next entry starts somebody else.
+    /// The driver's task ended with work undone: the next entry starts another.
     pub const fn abandon_timers(&mut self) {
         self.timers.abandon();
     }
 
-    /// How many are among the timers.
+    /// How many timers are set.
     pub fn timers(&self) -> usize {
         self.timers.len()
     }
 }
 
-/// A request in a queue is looked at in time, and is not taken along before.
+/// A request's timer is not taken along early.
 const NO_SLACK: Duration = Duration::ZERO;

@@ -1,4 +1,4 @@
-//! What is asked of one node, and what one node answers. Plain values, no behaviour.
+//! Commands to one node, and its answers. Plain values, no behaviour.
 
 use alloc::boxed::Box;
 use core::{fmt, time::Duration};
@@ -35,27 +35,27 @@ impl fmt::Display for NodeId {
     }
 }
 
-/// What a round knows of a node when it begins: votes count only while the node is still in it.
+/// A node's epoch and seal as a round knew them at its beginning: votes count only while the node is still in both.
 ///
-/// The epoch changes when the node may have forgotten, and when it is admitted again. The seal changes when the
-/// node has told how high its counters are, so that another node can be admitted: a vote that began before and
-/// arrives later would raise a counter behind the back of that admission (`admission` says why that matters).
+/// The epoch changes when the node may have forgotten, and when it is admitted again. The seal changes when the node
+/// has told how high its counters are, so that another node can be admitted. A vote of an earlier round that arrives
+/// later would raise a counter behind the back of that admission (`admission` says why that matters).
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct EpochMark {
     /// The epoch of the node's marker.
     pub epoch: u64,
-    /// How often it has been sealed in this epoch.
+    /// How often the node was sealed in this epoch.
     pub seal: u64,
 }
 
 impl EpochMark {
-    /// This epoch, sealed so often.
+    /// This epoch, sealed this often.
     pub const fn new(epoch: u64, seal: u64) -> Self {
         Self { epoch, seal }
     }
 
-    /// Whether it is of an earlier epoch than that, which was seen of the same process. No node begins an epoch of 2^53 or
-    /// more: what others have written into a marker makes no epoch look older.
+    /// Whether its epoch is before `seen`, an epoch of the same process. No node begins an epoch of 2^53 or more: a
+    /// foreign number in a marker makes no epoch look older.
     pub const fn is_before(self, seen: u64) -> bool {
         self.epoch < seen && seen < 1 << 53
     }
@@ -64,31 +64,31 @@ impl EpochMark {
 /// One command to one node. Each is executed at most once: nothing below the core may send it again.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub enum Command {
-    /// Set the keys of `target` to `owner` for `ttl`, unless one of them exists in whatever form. Of any slot of a semaphore,
-    /// set the key of the first that is free, as an acquire of that slot alone would; the answer names it
-    /// ([`Granted::slot`]). Where none is free, it is a denial, by the key that ends soonest.
+    /// Set the keys of `target` to `owner` for `ttl`, unless one of them exists in whatever form. For any slot of a
+    /// semaphore, set the key of the first free slot, as an acquire of that slot alone would; the answer names it
+    /// ([`Granted::slot`]). Where no slot is free, the node denies by the key that ends soonest.
     Acquire {
-        /// What is to be held: all of its keys, or any slot.
+        /// What to hold: all of its keys, or any slot.
         target: Target,
         /// The value.
         owner: Owner,
         /// The lifetime; [`wire_millis`](super::validity::wire_millis) says what goes on the wire.
         ttl: Duration,
-        /// Where there is one, the node raises the resource's counter by `count`, or to this where that is more, and
-        /// answers with it. Without one it counts nothing. For any slot there always is one.
+        /// With a hint, the node raises the resource's counter by `count`, or to the hint where that is more, and
+        /// answers with it. Without one it counts nothing. An acquire of any slot always has one.
         hint: Option<u64>,
-        /// How many tokens are asked for, 1 at least: those up to the counter that is answered. A node that raises its
-        /// counter by less breaks the order of tokens; one that takes no notice of this says so, by
-        /// `Node::counts_ranges`, and is asked for one.
+        /// How many tokens are requested, at least 1: the last ones up to the answered counter. A node that raises its
+        /// counter by less breaks the order of tokens. A node that ignores this says so by `Node::counts_ranges`, and
+        /// is asked for one.
         count: u64,
-        /// Of any slot, the number of that which is looked at first: they are in the order that begins with it.
+        /// For any slot, the number of the slot that the node tries first; the order continues from it.
         first: u8,
-        /// What the round knew of the node when it began. With a hint, a node that is not in it any more refuses.
+        /// The node's epoch and seal when the round began. With a hint, a node that has left either refuses.
         mark: EpochMark,
-        /// What a node that counts keeps beside the counter, for people to read.
+        /// The note for people that a counting node keeps beside the counter.
         note: Option<Note>,
-        /// What is said of a place in the line. Without it the client knows of no line, stands in none, and overtakes
-        /// nobody either. A node that has no line leaves it alone.
+        /// The client's stand in the line. Without it the client knows no line, has no place in one, and overtakes no
+        /// waiter either. A node without a line ignores it.
         stand: Option<Stand>,
     },
     /// Raise the counters of `target` to `token`, if each key's value is `owner` and no counter is above the token.
@@ -99,11 +99,11 @@ pub enum Command {
         owner: Owner,
         /// The token that a quorum is to agree on.
         token: FencingToken,
-        /// As in the acquire that it follows, whatever has been learnt of the node since.
+        /// As in the acquire that it follows, whatever the client has learnt of the node since.
         mark: EpochMark,
     },
-    /// Let the keys of `target` live for `ttl` from now at least, where their value is `owner`. None is ever made anew, and none
-    /// ends sooner by it: it may be executed behind a later one. It is granted only where all of them are the owner's.
+    /// Let the keys of `target` whose value is `owner` live for `ttl` from now at least. It creates no key and shortens
+    /// none, as it may be executed behind a later one. It is granted only where all keys are the owner's.
     Extend {
         /// What is to be held: all of its keys.
         target: Target,
@@ -111,11 +111,11 @@ pub enum Command {
         owner: Owner,
         /// The lifetime.
         ttl: Duration,
-        /// Whether only a node that has been admitted may answer, as for every lease with a fencing token.
+        /// Whether only an admitted node may answer, as for every lease with a fencing token.
         fenced: bool,
     },
-    /// Set the keys of `target` to `owner` for `ttl` on a node that has lost them; one that exists, in whatever form, is
-    /// left as it is. It is sent for a lease that is held, and is no vote.
+    /// Set the keys of `target` to `owner` for `ttl` on a node that has lost them. A key that exists, in whatever form,
+    /// stays as it is. It is sent for a held lease, and is no vote.
     Restore {
         /// What is to be held: all of its keys.
         target: Target,
@@ -123,46 +123,46 @@ pub enum Command {
         owner: Owner,
         /// The lifetime.
         ttl: Duration,
-        /// Up to when the lease is known to hold: a node that can tell does nothing after this.
+        /// The time up to which the lease is known to hold: a node that can tell does nothing after it.
         until: Timestamp,
-        /// Whether only a node that has been admitted may do it, as for every lease with a fencing token.
+        /// Whether only an admitted node may do it, as for every lease with a fencing token.
         fenced: bool,
         /// As in the acquire that it follows.
         note: Option<Note>,
     },
-    /// Delete the keys of `target` whose value is `owner`; or let them live for `keep` from now, and no longer. It is granted
-    /// where that was done to all of them.
+    /// Delete the keys of `target` whose value is `owner`, or let them live for `keep` from now and no longer. It is
+    /// granted where this was done to all of them.
     Release {
         /// What is to be held: all of its keys.
         target: Target,
         /// The value that it must have.
         owner: Owner,
-        /// Where there is one, the key is not deleted: it stands in everybody's way for so long.
+        /// With a duration, the key is not deleted, and keeps every client out for that time.
         keep: Option<Duration>,
     },
-    /// Keep `note`, with the record of a leader, beside the counter, if the key's value is `owner`, and nothing later of that
-    /// owner stands there. It is sent for a round that is won, and is no vote.
+    /// Keep `note`, with the record of a leader, beside the counter, if the key's value is `owner` and no later record
+    /// of that owner is there. It is sent for a round that is won, and is no vote.
     Proclaim {
-        /// What to do it on: one resource.
+        /// The election: one resource.
         target: Target,
         /// The value that it must have.
         owner: Owner,
-        /// What the leader says.
+        /// The leader's note.
         note: Note,
     },
-    /// Give up a place in the line for `resource`. It is no vote, and a node without a line has nothing to do.
+    /// Give up a place in the line for `resource`. It is no vote, and a node without a line does nothing.
     Leave {
         /// The key.
         resource: Resource,
-        /// Who stood in the line.
+        /// The client that stood in the line.
         client: ClientId,
-        /// With this ticket: a place that was taken since stays.
+        /// The ticket of the place: a place taken since stays.
         ticket: Ticket,
     },
 }
 
 impl Command {
-    /// What it is about, but for a place in a line.
+    /// The target; `None` for a place in a line.
     pub const fn target(&self) -> Option<&Target> {
         match self {
             Self::Acquire { target, .. }
@@ -176,28 +176,27 @@ impl Command {
     }
 }
 
-/// What one node answered. Where it gave no usable answer, there is a [`Failure`] in its place.
+/// One node's answer. Without a usable answer there is a [`Failure`] instead.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub enum Reply {
     /// The command took effect.
     Granted(Granted),
-    /// The command certainly had no effect and never will: the key belongs to someone else, or (for
-    /// anything but an acquire) to nobody. Of several keys that are extended, restored or released, at least one does.
+    /// The command certainly had no effect and never will: the key belongs to another owner, or (for anything but an
+    /// acquire) to none. Of several keys that are extended, restored or released, at least one does.
     Denied(Denial),
 }
 
-/// What a node says of what it has done.
+/// A node's answer to a command that took effect.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Granted {
-    /// The counter of what was acquired, or confirmed. An acquire with a hint is answered with it; without one, it is no
-    /// vote.
+    /// The counter of the acquired or confirmed target. A grant without it, to an acquire with a hint, is no vote.
     pub token: Option<FencingToken>,
-    /// The number of the slot that was taken, where the choice was left to the node.
+    /// The number of the slot taken, where the node chose it.
     pub slot: Option<u8>,
 }
 
 impl Granted {
-    /// Done, with nothing to tell beside.
+    /// Done, without a counter or a slot.
     pub const DONE: Self = Self { token: None, slot: None };
 
     /// Done, and the counter is at this.
@@ -205,7 +204,7 @@ impl Granted {
         Self { token: Some(token), ..Self::DONE }
     }
 
-    /// The same, of the slot with this number.
+    /// The same with this slot.
     #[must_use]
     pub const fn in_slot(mut self, slot: u8) -> Self {
         self.slot = Some(slot);
@@ -224,30 +223,30 @@ impl From<Option<FencingToken>> for Granted {
 pub struct Failure {
     /// Whether the command may have reached the node, and so may take effect, now or later.
     pub sent: bool,
-    /// What it says of the node.
+    /// The state of the node that it suggests.
     pub cause: Cause,
 }
 
-/// What a failure says of the node, as far as it matters for what to do next.
+/// What a failure says of the node, for the decision what to do next.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Cause {
-    /// It is down, refused, or not understood: waiting does not mend it.
+    /// The node is down, refused, or was not understood: waiting does not mend it.
     Broken,
-    /// It was too slow: it may have too much to do.
+    /// The node was too slow: it may be overloaded.
     Slow,
-    /// It is in quarantine, which ends by itself.
+    /// The node is in quarantine, which ends by itself.
     Quarantined {
-        /// After this time.
+        /// The time left.
         remaining: Duration,
     },
-    /// Its state has changed since it was looked at: it may well vote in the next round.
+    /// The node's state has changed since its last look: it may well vote in the next round.
     Outdated,
 }
 
 impl Failure {
     /// No answer came in time.
     pub const TIMED_OUT: Self = Self { sent: true, cause: Cause::Slow };
-    /// There is no connection, so that nothing was sent.
+    /// Nothing was sent, as there is no connection.
     pub const NOT_SENT: Self = Self { sent: false, cause: Cause::Broken };
 
     /// A failure that may have had an effect, or certainly had none.
@@ -256,26 +255,26 @@ impl Failure {
     }
 }
 
-/// Who holds a key, as far as the node could tell.
+/// The holder of a key, as far as the node can tell.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Denial {
-    /// The value of the key: the owner of a quorlock lease, or whatever another program wrote. `None`
-    /// where the key is gone again, or is not a string.
+    /// The value of the key: the owner of a quorlock lease, or a value of another program. `None` where the key is gone
+    /// again, or is not a string.
     pub holder: Option<Box<[u8]>>,
     /// How long the key still lives. `None` where it never expires, or is gone again.
     pub remaining: Option<Duration>,
-    /// Whether the node said that there is no such key at all, to an extension or a release.
+    /// Whether the node answered an extension or a release that the key does not exist.
     pub gone: bool,
-    /// The key is free, and this client is the first in the line for it.
+    /// Where the key is free, the client that is first in the line for it.
     pub behind: Option<ClientId>,
     /// The node's clock, in microseconds, where it has a line.
     pub at: Option<u64>,
-    /// How many stand in the line before the client that asked, where that one stands there too.
+    /// How many waiters the line has before the client that asked, where that client is in it too.
     pub rank: Option<u32>,
-    /// Of several resources that were asked for: which of them this says, by its place in the target. It is the one that is
-    /// in the way for longest.
+    /// Of several requested resources, the place in the target of the one that this denial is about. It is in the way
+    /// for longest.
     pub which: Option<u8>,
-    /// What the holder calls itself, where the node keeps that beside the counter.
+    /// The holder's label, where the node keeps it beside the counter.
     pub label: Option<Label>,
 }
 
@@ -286,35 +285,35 @@ impl Denial {
         Self { holder, remaining, gone: false, behind, at, rank, which, label }
     }
 
-    /// The same, of a holder that calls itself so.
+    /// The same, of a holder with this label.
     #[must_use]
     pub fn labelled(mut self, label: Option<Label>) -> Self {
         self.label = label;
         self
     }
 
-    /// The same, of the resource at this place of several that were asked for.
+    /// The same, of the resource at this place in the target.
     #[must_use]
     pub const fn of(mut self, which: u8) -> Self {
         self.which = Some(which);
         self
     }
 
-    /// A denial because there is no such key any more.
+    /// A denial because the key no longer exists.
     pub const fn gone() -> Self {
         let mut denial = Self::new(None, None);
         denial.gone = true;
         denial
     }
 
-    /// A denial because `head` is the first in the line for a key that is free.
+    /// A denial because `head` is first in the line for a free key.
     pub const fn behind(head: ClientId) -> Self {
         let mut denial = Self::new(None, None);
         denial.behind = Some(head);
         denial
     }
 
-    /// The same by a node that has a line, whose clock shows `at`: so many stand there before the client that asked.
+    /// The same by a node with a line, whose clock shows `at`: `rank` waiters stand before the client that asked.
     #[must_use]
     pub const fn in_line(mut self, at: u64, rank: Option<u32>) -> Self {
         (self.at, self.rank) = (Some(at), rank);

@@ -1,16 +1,17 @@
-//! How many rounds are under way at once, and who waits for that, in the order of arrival.
+//! The rounds under way at once, and the waiters for a turn, in the order of arrival.
 //!
-//! It decides who may begin, who has waited for too long, and what the answers to a round say of the load. How many may be
-//! under way, `adaptive_limit` decides. It starts nothing by itself, and lets nobody overtake the line.
+//! It decides which waiter may begin, which has waited too long, and what the answers to a round say of the load.
+//! `adaptive_limit` decides how many may be under way. It starts nothing by itself, and lets no round overtake the
+//! line.
 //!
 //! # Invariants
 //!
 //! - **C1** A round is let in only while fewer are under way than the limit allows.
-//! - **C2** Who waits is let in in the order of arrival, and before anyone who comes without waiting.
-//! - **C3** Each one who waits is answered once: with a turn, as late and then not before its deadline, or as closed; or it
+//! - **C2** Waiters are let in in the order of arrival, and before any newcomer.
+//! - **C3** Each waiter is answered once: with a turn, as late and then not before its deadline, or as closed; or it
 //!   leaves.
 //! - **C4** A turn counts from when it is given until it is given back, once.
-//! - **C5** Once it is closed nobody is let in, and nobody waits.
+//! - **C5** Once closed, no round is let in, and none waits.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use core::time::Duration;
@@ -22,9 +23,9 @@ use super::{
     time::Timestamp,
 };
 
-/// The rounds under way, and a line of those who wait to begin one.
+/// The rounds under way, and the line of waiters.
 ///
-/// Each [`Turn`] that it gives is given back once, by [`give_back`](Self::give_back).
+/// Each [`Turn`] is given back once, by [`give_back`](Self::give_back).
 ///
 /// ```
 /// use core::time::Duration;
@@ -45,7 +46,7 @@ pub struct Concurrency<W> {
     quorum: Quorum,
     adaptive: AdaptiveLimit,
     under_way: usize,
-    /// By place, which grows: the first came first.
+    /// By place, in the order of arrival.
     waiting: BTreeMap<u64, (Option<Timestamp>, W)>,
     deadlines: BTreeSet<(Timestamp, u64)>,
     next_place: u64,
@@ -53,8 +54,8 @@ pub struct Concurrency<W> {
     traffic: Traffic,
 }
 
-/// A round that has been let in, and what it has seen so far. It counts until it is given back: once a quorum has answered
-/// it, or before. A clone is for looking at another future, and is not given back beside it.
+/// A round that was let in, and its answers so far. It counts until it is given back: once a quorum has answered it, or
+/// before. A clone serves to look at another future, and is not given back as well.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Turn {
     waited: bool,
@@ -69,12 +70,12 @@ pub struct Turn {
 pub enum Load {
     /// A quorum has answered it.
     Answered,
-    /// A quorum might have answered it, and was too slow: the nodes may have too much to do.
+    /// A quorum might have answered it, but was too slow: the nodes may be overloaded.
     Overrun,
 }
 
 impl<W> Concurrency<W> {
-    /// For rounds whose commands are answered within this time, or never.
+    /// For rounds whose commands are answered within `node_timeout`, or never.
     pub fn new(quorum: Quorum, node_timeout: Duration) -> Self {
         Self {
             quorum,
@@ -88,8 +89,8 @@ impl<W> Concurrency<W> {
         }
     }
 
-    /// Lets a round in at once, where there is room and nobody waits for it: also where room has just been made, nobody
-    /// overtakes the line.
+    /// Lets a round in at once, if there is room and the line is empty. Even right after room was made, a newcomer does
+    /// not overtake the line.
     pub fn begin(&mut self, now: Timestamp) -> Option<Turn> {
         if self.closed || !self.waiting.is_empty() || self.is_full() {
             return None;
@@ -101,12 +102,11 @@ impl<W> Concurrency<W> {
         Some(turn)
     }
 
-    /// Waits at the end of the line, until the deadline where there is one. Returns the place; where it is closed, whoever
-    /// would have waited.
+    /// Waits at the end of the line, until the deadline if there is one. Returns the place.
     ///
     /// # Errors
     ///
-    /// It is [closed](Self::close).
+    /// It is [closed](Self::close); the error gives `waits` back.
     pub fn wait(&mut self, waits: W, deadline: Option<Timestamp>) -> Result<u64, W> {
         if self.closed {
             return Err(waits);
@@ -118,7 +118,7 @@ impl<W> Concurrency<W> {
         Ok(place)
     }
 
-    /// Leaves the line. Nothing where the place is not waited in any more.
+    /// Leaves the line. `None` if the place is already empty.
     pub fn leave(&mut self, place: u64) -> Option<W> {
         let (deadline, waits) = self.waiting.remove(&place)?;
         if let Some(deadline) = deadline {
@@ -127,8 +127,8 @@ impl<W> Concurrency<W> {
         Some(waits)
     }
 
-    /// The first of the line, where there is room: let in, or turned away where its deadline has passed and nobody has said
-    /// so to it in time.
+    /// The first waiter of the line, if there is room: let in, or turned away if its deadline has passed and
+    /// [`turn_away`](Self::turn_away) has not removed it yet.
     pub fn next(&mut self, now: Timestamp) -> Option<(W, Result<Turn, TurnedAway>)> {
         let (place, (deadline, _)) = self.waiting.first_key_value()?;
         let (place, is_late) = (*place, deadline.is_some_and(|deadline| deadline <= now));
@@ -141,7 +141,7 @@ impl<W> Concurrency<W> {
         Some((waits, turn))
     }
 
-    /// Turns away the next one whose deadline has passed, however many stand before it.
+    /// Turns away the next waiter whose deadline has passed, wherever it stands in the line.
     pub fn turn_away(&mut self, now: Timestamp) -> Option<W> {
         let (deadline, place) = *self.deadlines.first()?;
         if deadline <= now { self.leave(place) } else { None }
@@ -152,15 +152,15 @@ impl<W> Concurrency<W> {
         self.deadlines.first().map(|(deadline, _)| *deadline)
     }
 
-    /// Lets nobody in any more. All who wait are to be turned away.
+    /// Lets no round in any more. The caller turns away the returned waiters.
     pub fn close(&mut self) -> impl Iterator<Item = W> + use<W> {
         self.closed = true;
         self.deadlines.clear();
         core::mem::take(&mut self.waiting).into_values().map(|(_, waits)| waits)
     }
 
-    /// The round is over, with what it says of the load where it says anything. The second time nothing happens. Says
-    /// whether somebody waits.
+    /// Ends a round, with what it says of the load, if anything. Returns whether the line has a waiter. A second call
+    /// does nothing, and returns false.
     pub fn give_back(&mut self, turn: &mut Turn, load: Option<Load>, now: Timestamp) -> bool {
         if core::mem::replace(&mut turn.is_over, true) {
             return false;
@@ -177,22 +177,22 @@ impl<W> Concurrency<W> {
         !self.waiting.is_empty()
     }
 
-    /// How many wait.
+    /// The number of waiters.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// How many rounds are under way.
+    /// The number of rounds under way.
     pub const fn under_way(&self) -> usize {
         self.under_way
     }
 
-    /// How many may be.
+    /// The most rounds that may be under way.
     pub const fn limit(&self) -> usize {
         self.adaptive.limit()
     }
 
-    /// What the rounds have seen.
+    /// The traffic that the rounds have seen.
     pub const fn traffic(&self) -> Traffic {
         self.traffic
     }
@@ -209,12 +209,12 @@ impl<W> Concurrency<W> {
 }
 
 impl Turn {
-    /// Whether it had to be waited for.
+    /// Whether the round waited in the line for it.
     pub const fn waited(&self) -> bool {
         self.waited
     }
 
-    /// Whether the round counts no more.
+    /// Whether the round no longer counts.
     pub const fn is_over(&self) -> bool {
         self.is_over
     }
@@ -224,8 +224,8 @@ impl Turn {
         self.begun = now;
     }
 
-    /// A node has answered. At the quorum-th answer the round is no load any more: stragglers, hung or dead, hold nobody up.
-    /// A failure is no sign that the nodes keep up.
+    /// A node has answered. At the quorum-th answer the round is no longer load: stragglers, hung or dead, hold no
+    /// round up. A failure is no sign that the nodes keep up.
     #[must_use]
     pub const fn handle_answer(&mut self, is_reply: bool) -> Option<Load> {
         if is_reply {
@@ -234,7 +234,7 @@ impl Turn {
         if self.is_over || self.answers < self.needed { None } else { Some(Load::Answered) }
     }
 
-    /// The time is up, and so many nodes have not answered.
+    /// The time is up, and `unanswered` nodes have not answered.
     #[must_use]
     pub const fn handle_timeout(&self, unanswered: usize) -> Option<Load> {
         if self.is_over || self.answers.saturating_add(unanswered) < self.needed {

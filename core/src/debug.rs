@@ -1,9 +1,9 @@
-//! What `{:?}` of an error prints: its text, since `unwrap` and a `main` that returns an error print no other.
+//! `{:?}` of an error prints its text, as `unwrap` and a `main` that returns an error print only that.
 //!
-//! It decides nothing but that. It must never leave out a field in `{:#?}`.
+//! It decides nothing else. It must never leave out a field in `{:#?}`.
 
-/// `Debug` of an error: its text, and in `{:#?}` its fields, as a derived one prints them. They are named here, each of them,
-/// or it does not compile.
+/// `Debug` of an error: its text, and in `{:#?}` its fields, as a derived `Debug` prints them. The call must name every
+/// field, or it does not compile.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! debug_is_text {

@@ -1,7 +1,7 @@
-//! Who leads, from what the nodes say of the key of an election and of the record beside it.
+//! The leader of an election, from what the nodes say of its key and of the record beside it.
 //!
-//! It decides what an observer may report. It must never report a term whose key, with its record, stands on fewer than a
-//! quorum of all nodes, nor a smaller term than it has reported: such a leader was one before.
+//! It decides what an observer may report. It must never report a term whose key, with its record, stands on fewer than
+//! a quorum of all nodes. It must never report a smaller term than before: that leader is an earlier one.
 //!
 //! # Invariants
 //!
@@ -12,9 +12,9 @@
 //! - **E4** Terms are the tokens of the leases, unique and rising, and each has an owner of its own: an election's grant is
 //!   not handed on. A campaign that is dropped leaves nothing.
 //!
-//! *Why a reported term was won:* by E1 the record says so. An owner serves one round (P6), and by E4 one lease, so that the
-//! records beside the keys of one owner are of one term. Whether it leads still nobody can say: whoever takes orders compares
-//! terms.
+//! *Why a reported term was won:* by E1 the record says so. An owner serves one round (P6), and by E4 one lease, so
+//! that the records beside the keys of one owner are of one term. No observer can say whether it still leads: the
+//! receiver of its orders compares terms.
 //!
 //! E2 is tested in `election_test.rs`, the others by name in `tests/leases/election.rs`, and all of them, under faults, in
 //! `tests/proof/sim` and `tests/chaos`.
@@ -30,36 +30,37 @@ use super::{
     round::Quorum,
 };
 
-/// One that leads, as a quorum of nodes says.
+/// The leader, as a quorum of nodes says.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Leader {
-    /// Its term, which is the fencing token of its lease: what it sends carries it, so that whoever takes orders can
-    /// refuse those of an earlier one.
+    /// Its term, which is the fencing token of its lease. Its orders carry the term, so that the receiver can refuse
+    /// those of an earlier leader.
     pub term: FencingToken,
-    /// What it says of itself.
+    /// Its text about itself.
     pub text: LeaderText,
     /// The owner of its lease.
     pub owner: Owner,
     /// Since when it leads, by its own wall clock.
     pub since: Duration,
-    /// What it says of itself is counted in its term: what has a larger number was said later.
+    /// The number of the text in its term: a text with a larger number is later.
     pub number: u64,
 }
 
-/// What the nodes together say of an election.
+/// What the nodes say together of an election.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Look {
-    /// A quorum has no key: there was a moment, while they were asked, at which nobody led.
+    /// A quorum has no key: at some moment while the nodes were asked, nobody led.
     Nobody,
-    /// A quorum has the key of this one, with its record.
+    /// A quorum has this leader's key, with its record.
     Leads(Leader),
-    /// Neither: somebody is about to lead, or was; or it is not known.
+    /// Neither: a leader is about to begin, or has just ended; or the state is unknown.
     Between,
 }
 
 impl Look {
-    /// Counts the nodes that have answered. Whoever has not, or may not vote, is left out, and counts as unknown.
+    /// Counts the nodes that answered. The caller leaves out the others and those that may not vote: they count as
+    /// unknown.
     pub fn of<'a>(
         quorum: Quorum,
         seen: impl IntoIterator<Item = &'a Sighting, IntoIter: Clone>,
@@ -79,7 +80,7 @@ impl Look {
             _ => None,
         });
         let records: Vec<(&Note, &Record)> = beside.collect();
-        // A text that is about to change stands on some of them: the term is what a quorum must have.
+        // A new text may stand on some of them only: a quorum must have the term.
         let has_quorum = |term: FencingToken| {
             let count = records.iter().filter(|(_, record)| record.term == term).count();
             count >= quorum.needed()
@@ -95,16 +96,16 @@ impl Look {
     }
 }
 
-/// What one observer has reported.
+/// The latest report of one observer.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Observation {
     latest: Option<Leader>,
 }
 
 impl Observation {
-    /// What may be reported of a look. One that was answered later than another may have been asked earlier, and a node may
-    /// have come back with what it had: a smaller term than before is none. A newer text is told as soon as one node has it,
-    /// and stays what was said last where that node does not answer the next time.
+    /// What may be reported of a look. A later answer may be to an earlier question, and a node may come back with old
+    /// data: a smaller term than before is not reported. A newer text is reported as soon as one node has it, and stays
+    /// when that node does not answer the next time.
     pub fn handle_look(&mut self, look: Look) -> Look {
         if let Look::Leads(leader) = &look {
             let seen = (leader.term, leader.number);
@@ -119,7 +120,7 @@ impl Observation {
         look
     }
 
-    /// The largest term that was reported.
+    /// The largest term reported.
     pub fn latest(&self) -> Option<FencingToken> {
         self.latest.as_ref().map(|latest| latest.term)
     }

@@ -30,8 +30,8 @@ fn term(look: &Look) -> Option<u64> {
     }
 }
 
-/// Every way in which up to five nodes can be free, of X with the record of one term or without, of Y, of another library,
-/// or silent.
+/// Every state of up to five nodes: free, of X with the record of one term or without, of Y, of another library, or
+/// silent.
 #[test]
 fn e2_a_term_is_reported_exactly_where_a_quorum_has_its_key_and_its_record() {
     for nodes in 1..=5_usize {
@@ -90,7 +90,7 @@ fn e2_a_smaller_term_than_before_is_not_reported() {
     assert_eq!(observation.latest(), Some(FencingToken::new(9)));
 }
 
-/// One node has the newer text, and then does not answer: what was told of it is not taken back.
+/// One node has the newer text, and then does not answer: the newer text stays reported.
 #[test]
 fn a_text_is_not_followed_by_one_that_was_said_before() {
     let (old, new) = (led(1, record(7, 1)), led(1, record(7, 2)));

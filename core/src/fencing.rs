@@ -1,8 +1,8 @@
 //! Fencing tokens: unique, rising numbers for the leases of a resource, without consensus.
 //!
-//! It decides what a token is, and in which order those of a grant are taken. Which hint a client sends, `admission`
-//! decides; how a quorum agrees on a token, `round`: at a node, atomically, h being the hint, n the count of tokens that are
-//! wanted, and f the resource's counter,
+//! It decides what a token is, and in which order the tokens of a grant are taken. `admission` decides which hint a
+//! client sends; `round` how a quorum agrees on a token. At a node, atomically, where h is the hint, n the count of
+//! wanted tokens, and f the resource's counter:
 //!
 //! ```text
 //! acquire(owner, h, n):  if the lock is absent: f := max(f + n, h); lock := owner; reply Granted(f)   else Denied
@@ -12,18 +12,18 @@
 //! The client takes T, the largest f of a quorum of grants. A node votes when its f was exactly T, or its
 //! confirm was granted; a quorum of votes wins the tokens T - n + 1 to T.
 //!
-//! **Why it holds.** f never falls, and every grant at a node raises it by its n. Right after a vote for (owner, T)
-//! at a node, lock = owner and f = T. If A's vote at a node comes before B's, B's acquire ran in between: it found
-//! T(A) or more, so that T(B) - n(B) >= T(A), and B's first token is above A's last. Two quorums share a node. So
-//! tokens are unique, and those of a grant that returned before another acquire began are smaller, under any delay,
-//! loss, reordering, duplication, pause or clock, as long as no node loses f. What was taken of a range does not
-//! matter, nor whether its key still stands. But every node has to count by the same n: any may be the one that two
-//! quorums share. The guard `f <= T` is what makes it true: without it there are schedules of 18 steps that give two
+//! **Why it holds.** f never falls, and every grant at a node raises it by its n. Right after a vote for (owner, T) at
+//! a node, lock = owner and f = T. If A's vote at a node comes before B's, B's acquire ran in between: it found T(A) or
+//! more, so that T(B) - n(B) >= T(A), and B's first token is above A's last. Two quorums share a node. So tokens are
+//! unique, and those of a grant that returned before another acquire began are smaller. This holds under any delay,
+//! loss, reordering, duplication, pause or clock, as long as no node loses f. It does not matter which tokens of a
+//! range were taken, nor whether its key still stands. But every node has to count by the same n: any may be the node
+//! that two quorums share. The proof needs the guard `f <= T`: without it there are schedules of 18 steps that give two
 //! holders one token (`tests/scenarios/guard.rs` replays them).
 //!
-//! A key that is restored for a held lease is no vote, and changes no counter. It is restored only after its
-//! round was won, so that whatever that round counted as a vote found the key as its acquire had set it. A
-//! restore before that would break the proof (`tests/proof/protocol/tokens.rs` finds how).
+//! A key that is restored for a held lease is no vote, and changes no counter. It is restored only after its round was
+//! won, so that each vote of that round found the key as its acquire had set it. A restore before that would break the
+//! proof (`tests/proof/protocol/tokens.rs` finds how).
 
 use alloc::string::{String, ToString};
 use core::{fmt, num::NonZeroU64, str::FromStr};
@@ -31,15 +31,15 @@ use core::{fmt, num::NonZeroU64, str::FromStr};
 /// The largest token.
 const LARGEST: u64 = (1 << 53) - 1;
 
-/// A number larger than that of every lease on the resource that was granted before this one was asked for. (One that its
-/// process has handed on from the lease before counts as asked for when that grant was: `docs/safety.md`.) A store
-/// that refuses a token smaller than the largest it has seen cannot be written to by a holder before that one.
+/// A number larger than the token of every lease on the resource that was granted before this lease was requested. (A
+/// lease that its process handed on counts as requested when its grant was: `docs/safety.md`.) If a store refuses every
+/// token smaller than the largest it has seen, no holder before that one can write to it.
 ///
-/// Tokens of one resource are unique, and there are gaps; those of acquires that overlap have no order. Tokens of
-/// different resources have nothing to do with each other.
+/// Tokens of one resource are unique, and have gaps; those of overlapping acquires have no order. Tokens of different
+/// resources are unrelated.
 ///
-/// It is below 2^53, so that it is exact as `u64`, `i64`, JSON number and text, and converts into each of them. Back
-/// from a store or a header it comes by `TryFrom` and `FromStr`.
+/// It is below 2^53, so that it is exact as `u64`, `i64`, JSON number and text, and converts into each of them.
+/// `TryFrom` and `FromStr` read it back from a store or a header.
 ///
 /// ```
 /// use quorlock_core::{FencingToken, InvalidToken};
@@ -54,7 +54,7 @@ const LARGEST: u64 = (1 << 53) - 1;
 /// ```
 #[derive(Clone, Copy, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct FencingToken(
-    /// One more than the number, so that an `Option` of it needs no more room.
+    /// The number plus one, so that an `Option` of it needs no more room.
     NonZeroU64,
 );
 
@@ -63,8 +63,8 @@ impl FencingToken {
     /// in microseconds gets there in the year 2255.
     pub const MAX: Self = Self(NonZeroU64::MIN.saturating_add(LARGEST));
 
-    /// The token of this number. One above [`MAX`](FencingToken::MAX), which no node grants, is cut to it; `try_from`
-    /// refuses it.
+    /// The token of this number. A number above [`MAX`](FencingToken::MAX), which no node grants, is cut to it;
+    /// `try_from` refuses it.
     pub const fn new(number: u64) -> Self {
         if number > LARGEST { Self::MAX } else { Self(NonZeroU64::MIN.saturating_add(number)) }
     }
@@ -95,7 +95,7 @@ impl From<FencingToken> for u64 {
 
 impl From<FencingToken> for i64 {
     fn from(token: FencingToken) -> Self {
-        // Lossless: no token is above `MAX`, which `new` and `try_from` see to.
+        // Lossless: `new` and `try_from` let no token exceed `MAX`.
         token.get().cast_signed()
     }
 }
@@ -130,10 +130,10 @@ impl FromStr for FencingToken {
     }
 }
 
-/// The fencing tokens that a round has won. They belong to the leases that its owner has one after the other, each with
-/// the next one; those that are left over when the key is given back are never used.
+/// The fencing tokens that a round has won, for the successive leases of its owner: each takes the next. Tokens left
+/// when the key is given back are never used.
 ///
-/// Each is taken once. A clone counts on by itself, so that only one of the two may be taken from.
+/// Each is taken once. A clone counts by itself, so tokens may be taken from only one of the two.
 ///
 /// ```
 /// use quorlock_core::{FencingToken, TokenRange};
@@ -154,30 +154,30 @@ impl TokenRange {
     /// The most tokens that a round asks for.
     pub const MOST: u64 = 64;
 
-    /// So many tokens, of which this is the last.
+    /// `count` tokens, of which this is the last.
     pub const fn ending_at(last: FencingToken, count: u64) -> Self {
-        // A counter begins at zero, which is nobody's.
+        // A counter begins at zero, which is no lease's.
         let left = if count < last.get() { count } else { last.get() };
         let first = FencingToken::new(last.get().saturating_sub(left.saturating_sub(1)));
         Self { first, last, left }
     }
 
-    /// The smallest, whether or not it has been taken.
+    /// The smallest token, taken or not.
     pub const fn first(&self) -> FencingToken {
         self.first
     }
 
-    /// The largest, whether or not it has been taken: the counter of the nodes that voted.
+    /// The largest token, taken or not: the counter of the nodes that voted.
     pub const fn last(&self) -> FencingToken {
         self.last
     }
 
-    /// How many have not been taken.
+    /// The number of tokens not taken yet.
     pub const fn left(&self) -> u64 {
         self.left
     }
 
-    /// Takes the next one, in order.
+    /// Takes the next token, in order.
     #[allow(
         clippy::should_implement_trait,
         reason = "an iterator's `last` would take them all, and its adapters would lose some"
@@ -189,7 +189,7 @@ impl TokenRange {
     }
 }
 
-/// What was read is no fencing token: a number from 0 to 2^53 - 1. Refuse the request that it came with.
+/// The value is no fencing token, a number from 0 to 2^53 - 1. Refuse the request that it came with.
 #[derive(Clone, Copy, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub struct InvalidToken;

@@ -1,29 +1,29 @@
-//! Where the key of one owner may stand, now or later; what to release, what to check again, where it may be restored.
+//! Where the key of one owner may stand, now or later: what to release, what to check again, where to restore.
 //!
-//! It decides what has to be undone, so that nothing leaks. It must never call a node clear on which something may
-//! stand. It sends nothing and looks at no clock.
+//! It decides what to undo, so that nothing leaks. It must never call a node clear where something may stand. It sends
+//! nothing and reads no clock.
 //!
 //! # Invariants
 //!
-//! - **F1** A node is clear only if no command that sets the key was sent there, or the only one was the acquire and the
-//!   node has certainly not executed it.
-//! - **F2** At the end each node that is not clear is released on, and whatever may be executed behind that release is
-//!   followed: after a lost round by one more release, when an answer shows that the key may have been set; after a
-//!   lease was given back by F4. Of a lost round that is heard out, what is under way is released on when its answer
-//!   shows that, or the round is heard no longer.
-//! - **F3** A restore may be sent only while the grant lasts, one at a time to a node, and from then on the node is not
+//! - **F1** A node is clear only if no command that sets the key was sent there, or only the acquire was, and the node
+//!   has certainly not executed it.
+//! - **F2** At the end each node that is not clear is released on, and commands that may be executed after that release
+//!   are followed. After a lost round one more release follows if an answer shows that the key may have been set; after
+//!   a lease was given back, F4 applies. If a lost round is heard out, the node of an open acquire is released on when
+//!   its answer shows that, or when the hearing out ends.
+//! - **F3** A restore may be sent only while the grant lasts, one at a time to a node. From then on the node is not
 //!   clear.
-//! - **F4** A release that finds nothing is not the last word where the command that sets the key may arrive behind it,
-//!   nor is one that deletes the key where several commands may have set it: it is sent again until the node takes that
-//!   command no more.
-//! - **F5** A release is given up for the time that has passed only when the key must have expired.
+//! - **F4** A release that finds nothing is not final if the command that sets the key may arrive after it. Nor is one
+//!   that deletes the key if several commands may have set it. It is sent again until the node no longer takes that
+//!   command.
+//! - **F5** A release is given up because of its age only when the key must have expired.
 //!
-//! A release may keep the key for a while instead of deleting it (`Command::Release`). To the footprint that is the
-//! same: the key is kept for no longer than a ttl, so that F5 counts as with an extension that arrives late, and one that
-//! is sent again when the while is over deletes.
+//! A release may keep the key for a while instead of deleting it (`Command::Release`). The footprint treats it the
+//! same. The key is kept for at most a ttl, so that F5 holds as with an extension that arrives late; a release sent
+//! again after that while deletes.
 //!
-//! They are tested, each by name, in `tests/proof/protocol/footprint.rs`, beside a world in which commands are lost, late, and
-//! executed behind others.
+//! Each is tested by name in `tests/proof/protocol/footprint.rs`, beside a world in which commands are lost, late, and
+//! executed after others.
 
 use alloc::{boxed::Box, vec, vec::Vec};
 use core::time::Duration;
@@ -33,54 +33,54 @@ use super::{
     time::Timestamp,
 };
 
-/// How long after the ttl an acquire that a stopped node may have queued is still followed at least.
+/// The least time after the ttl for which to follow an acquire that a stopped node may have queued.
 const FOLLOWED_FOR: Duration = Duration::from_secs(60);
 
-/// What became of one command that sets the key.
+/// What became of a command that sets the key.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 enum Trace {
     /// It was not sent, or certainly not executed.
     Nothing,
-    /// It is unanswered. What is sent behind it on the same connection is executed after it.
+    /// It is unanswered. Later commands on the same connection are executed after it.
     UnderWay,
     /// It was executed.
     Set,
-    /// No answer came. It may be executed yet, also after what is sent behind it on another connection.
+    /// No answer came. It may still be executed, even after later commands on another connection.
     MayLandLate,
 }
 
-/// One node, by the acquire and by the restores that may have set the key there.
+/// One node, by the acquire and the restores that may have set the key there.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 struct Place {
     acquire: Trace,
-    /// A restore has been sent at some time, whatever became of it.
+    /// A restore was sent at some time, whatever became of it.
     restored: bool,
     restoring: bool,
-    /// No answer came to one of them.
+    /// One of them got no answer.
     restore_may_land_late: bool,
 }
 
 /// A node to release on.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct ReleaseOrder {
-    /// Where.
+    /// The node.
     pub node: NodeId,
     /// Whether a command that sets the key may be executed after the release.
     pub may_land_late: bool,
-    /// Whether that is so even where the release deletes the key, since another command may have set it by then.
+    /// Whether that holds even if the release deletes the key, because another command may have set it by then.
     pub several: bool,
 }
 
-/// How far the grant has come for which the key was set.
+/// The phase of the key's grant.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 enum Phase {
-    /// It is asked for, or lasts.
+    /// It is asked for, or it lasts.
     Open,
     /// It is over, and its holder has not given it back yet: nothing more may be set.
     Over,
     /// The round was lost: everything is to be released, right behind the acquires.
     Lost,
-    /// The same, but what is under way is answered first.
+    /// The same, but open acquires are answered first.
     HeardOut,
     /// The lease was given back: everything is to be released.
     GivenBack,
@@ -97,7 +97,7 @@ pub struct Footprint {
 }
 
 impl Footprint {
-    /// Of an owner that has been sent to none of so many nodes.
+    /// The footprint of an owner that was sent to none of this many nodes.
     pub fn new(nodes: usize) -> Self {
         let nowhere = Place {
             acquire: Trace::Nothing,
@@ -113,7 +113,7 @@ impl Footprint {
         self.with(node, |place| place.acquire = Trace::UnderWay);
     }
 
-    /// The acquire was handed out for nothing: it has not been sent, and will not be.
+    /// The acquire was handed out in vain: it was not sent, and will not be.
     pub fn handle_acquire_withdrawn(&mut self, node: NodeId) {
         self.with(node, |place| place.acquire = Trace::Nothing);
     }
@@ -130,17 +130,18 @@ impl Footprint {
             Ok(Reply::Denied(_)) | Err(Failure { sent: false, .. }) => Trace::Nothing,
             Err(Failure { sent: true, .. }) => Trace::MayLandLate,
         };
-        // No order after `GivenBack`: its order said that the key may land late, so its release is repeated anyway (F4).
+        // No order after `GivenBack`: its order said that the key may land late, so that release is repeated anyway
+        // (F4).
         if is_lost && place.acquire != Trace::Nothing {
             self.order(node);
         } else if place.is_clear() {
-            // One that has not been taken yet would find nothing.
+            // An order not taken yet would find nothing.
             self.orders.retain(|order| order.node != node);
         }
     }
 
-    /// A restore is about to be sent there. False says that it must not be: the grant is over, or one is under way there
-    /// already.
+    /// A restore is about to be sent there. False: it must not be, because the grant is over or another restore is
+    /// under way there.
     #[must_use]
     pub fn handle_restore_sent(&mut self, node: NodeId) -> bool {
         let phase = self.phase;
@@ -152,8 +153,8 @@ impl Footprint {
         may_be_sent
     }
 
-    /// The node has answered a restore, or its time is up. Where it did nothing, the node stays one to release on: one
-    /// before it may have set the key.
+    /// The node has answered a restore, or its time is up. Even a restore that did nothing leaves the node one to
+    /// release on: an earlier one may have set the key.
     pub fn handle_restore(&mut self, node: NodeId, reply: &Result<Reply, Failure>) {
         let phase = self.phase;
         let Some(place) = self.places.get_mut(node.index()).filter(|place| place.restoring) else {
@@ -161,29 +162,28 @@ impl Footprint {
         };
         place.restoring = false;
         let unknown = matches!(reply, Err(Failure { sent: true, .. }));
-        // It stays so whatever a later restore is answered: the earlier one may still be on its way.
+        // A later restore does not change that: the earlier one may still be under way.
         place.restore_may_land_late |= unknown;
         if (unknown || matches!(reply, Ok(Reply::Granted(_)))) && phase != Phase::Open {
             self.order(node);
         }
     }
 
-    /// The grant does not hold any more. What it has set stays until it is given back or expires; what a restore sets
-    /// from now on is released at once.
+    /// The grant no longer holds. Its keys stay until it is given back or they expire; a key that a restore sets from
+    /// now on is released at once.
     pub fn handle_over(&mut self) {
         if self.phase == Phase::Open {
             self.phase = Phase::Over;
         }
     }
 
-    /// The round was lost: all that may stand is to be released, right behind the acquires.
+    /// The round was lost: everything is to be released, right behind the acquires.
     pub fn handle_lost(&mut self) {
         self.end(Phase::Lost);
     }
 
-    /// The round that was lost is heard out: the acquires under way are expected to be denied as well, and one that is
-    /// denied needs no release. Releases of these that have not been sent are not sent; what has been set is released
-    /// all the same, as soon as that is known.
+    /// Hears out a lost round: its open acquires are expected to be denied, and then need no release. Their unsent
+    /// releases are dropped. A key that was set is still released, as soon as that is known.
     pub fn handle_heard_out(&mut self) {
         if self.phase != Phase::Lost {
             return;
@@ -194,7 +194,7 @@ impl Footprint {
         self.orders.retain(|order| !is_under_way(self.places.get(order.node.index())));
     }
 
-    /// It is heard no longer, since something else is to follow: what is still under way is to be released right behind.
+    /// Ends the hearing out, because something else follows: open acquires are released right behind.
     pub fn handle_heard_no_longer(&mut self) {
         if self.phase != Phase::HeardOut {
             return;
@@ -207,7 +207,7 @@ impl Footprint {
         }
     }
 
-    /// The lease is given back: all that may stand is to be released.
+    /// The lease is given back: everything is to be released.
     pub fn handle_given_back(&mut self) {
         self.end(Phase::GivenBack);
     }
@@ -269,10 +269,10 @@ impl Place {
         self.acquire == Trace::Nothing && !self.restored
     }
 
-    /// A release of a lost round is sent right behind the acquire on the same connection, and is executed after it;
-    /// should the acquire fail, or be sent a second time since the server did not know the script, its answer orders
-    /// another one. That of a lease may come when the connection is another one already. A restore goes out with many
-    /// others, and may have to be sent a second time, so that no order is kept.
+    /// The release of a lost round follows its acquire on the same connection, and is executed after it. If the acquire
+    /// fails, or is sent again because the server did not know the script, its answer orders another release. A lease's
+    /// release may go by another connection. A restore goes out with many others and may be sent again, so that no
+    /// order holds.
     fn may_land_late(&self, phase: Phase) -> bool {
         let acquire = match self.acquire {
             Trace::MayLandLate => true,
@@ -285,36 +285,35 @@ impl Place {
 
 /// One release on one node, until it is known that nothing of its owner stands there.
 ///
-/// Its times are those of a clock that may only err by running behind. By one that runs ahead it would be given up too
-/// early, and the key would stand in everybody's way for the rest of its ttl.
+/// Its times are of the steady clock, which errs only by running behind. By a clock that runs ahead it would be given
+/// up too early, and the key would block everybody for the rest of its ttl.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct UnconfirmedRelease {
-    /// It is not sent again before this.
+    /// It is not sent before this.
     from: Timestamp,
     /// The key must have expired by then.
     until: Timestamp,
-    /// Up to then the node may still take the command that sets the key, so that a release that is sent before may find
-    /// nothing and yet not be the last word. `None` where that command has certainly come first.
+    /// Until then the node may still take the command that sets the key, so that an earlier release that finds nothing
+    /// is not final. `None` if that command has certainly come first.
     taken_until: Option<Timestamp>,
-    /// One has found nothing already.
+    /// A release has found nothing already.
     checked: bool,
-    /// Several commands may have set the key: one that deletes it is not the last word either.
+    /// Several commands may have set the key: a release that deletes it is not final either.
     several: bool,
 }
 
 impl UnconfirmedRelease {
-    /// One that is due at `now`, of a key that lives for `ttl`. The node takes a command for `taken_for` after it was
-    /// sent at most.
+    /// A release due at `now`, of a key that lives for `ttl`. The node takes a command for at most `taken_for` after
+    /// its send.
     pub fn new(now: Timestamp, ttl: Duration, taken_for: Duration, may_land_late: bool) -> Self {
-        // A stopped node may set the key late, and an extension that arrives when it is about to expire lets it live for
-        // another ttl.
+        // A stopped node may set the key late, and an extension that arrives just before expiry gives it another ttl.
         let followed_for = FOLLOWED_FOR.max(taken_for.saturating_add(ttl));
         let until = now.saturating_add(ttl).saturating_add(followed_for);
         let taken_until = may_land_late.then(|| now.saturating_add(taken_for));
         Self { from: now, until, taken_until, checked: false, several: false }
     }
 
-    /// The same, as it was ordered.
+    /// The same, by its order.
     pub fn ordered(
         now: Timestamp,
         ttl: Duration,
@@ -326,8 +325,8 @@ impl UnconfirmedRelease {
         Self { several, ..Self::new(now, ttl, taken_for, may_land_late) }
     }
 
-    /// What follows when it was sent at `sent` and has been answered: it has deleted the key, or has found nothing. `None` if
-    /// that is the last word.
+    /// The next try, after it was sent at `sent` and answered: it has deleted the key or found nothing. `None` if that
+    /// is final.
     #[must_use]
     pub fn handle_answer(
         self,
@@ -352,9 +351,9 @@ impl UnconfirmedRelease {
         now >= self.until
     }
 
-    /// What follows when it was sent at `sent` and has found nothing, or has deleted the key where several commands may
-    /// have set it: `None` if that is the last word. Otherwise it is sent again, first a node timeout later, when most of
-    /// what is still under way has arrived, and then when the node takes nothing of it any more.
+    /// The next try, after it was sent at `sent` and found nothing, or deleted the key where several commands may have
+    /// set it. `None` if that is final. The first retry comes a node timeout later, when most open commands have
+    /// arrived; the last one when the node takes no such command any more.
     #[must_use]
     pub fn handle_found_nothing(
         self,

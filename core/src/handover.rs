@@ -1,30 +1,31 @@
-//! A grant that is handed on inside the process, from one lease to the next, without a word to the nodes.
+//! A grant is handed on inside the process, from one lease to the next, without a command to the nodes.
 //!
 //! It decides whether the next in line may have the grant, under which token, and how often in a row. It reads no clock
-//! and moves nothing: whoever asks it gives the grant to the next, or gives it back to the nodes.
+//! and moves nothing: its caller gives the grant to the next, or back to the nodes.
 //!
 //! **Why it is safe.** To the nodes nothing happens: the same owner holds the key, up to the same deadline. In the
-//! process the lease before is over for its holder before the next one begins, both under the lock of the client, so that
-//! no two leases hold at any time. Each lease has its own token out of the range that the round has won; they are used in
+//! process one lease ends for its holder before the next begins, both under the lock of the client, so that no two
+//! leases hold at any time. Each lease has its own token from the range that the round won. The tokens are used in
 //! order and once, and `fencing` shows that no other grant has any of them.
 //!
 //! # Invariants
 //!
-//! - **H1** The tokens of the leases of a grant rise, and no lease has one outside of the range that its round has won.
-//! - **H2** A grant is handed on only while it certainly holds: it is not lost, not about to be, and has as much left as
-//!   the next one needs, half of its own ttl among it.
+//! - **H1** The tokens of a grant's leases rise, and each comes from the range that its round won.
+//! - **H2** A grant is handed on only while it certainly holds. It is not lost or about to be, and has as much left as
+//!   the next lease needs, at least half of what that lease's ttl promises.
 //! - **H3** No key outlives what was asked for: a request with a shorter ttl than the keys were set with is not served
 //!   by them; nor is one with another lock-delay.
-//! - **H4** A grant is handed on at most 63 times; while others wait, or may wait, not once its cohort has lasted for a turn,
-//!   and while nobody does, for 5 s. Whoever asks the nodes in this process behind it rests for a moment where hand-overs
-//!   have kept the resource from those of whom the nodes know nothing: for no longer than these would have had it free
-//!   without hand-overs, and for an eighth of the time at most, or an eightieth where nobody is known to wait.
-//! - **H5** What keeps others out for a while keeps out those of this process, too.
-//! - **H6** Of those here who want several resources, the one that waits keeps back those who come anew for a part of them:
-//!   from a turn on, for the first quarter of the time between each doubling of its wait, and for a second at most. So it is
-//!   served once it has waited for eight times as long as leases of a part are held here, up to a second, or before.
+//! - **H4** A grant is handed on at most 63 times: until its cohort has lasted for a turn while others wait or may
+//!   wait, and for 5 s, or a longer turn, while nobody waits. The next request here to ask the nodes rests for a moment
+//!   if hand-overs have kept the resource from clients that the nodes do not know. The rest is at most the time that
+//!   these would have had it free without hand-overs, and at most an eighth of the time, or an eightieth while nobody
+//!   is known to wait.
+//! - **H5** A lease that keeps others out for a while also keeps out other requests of its process.
+//! - **H6** A waiting set keeps back new requests of its process for a part of it. It does so from a turn on, for the
+//!   first quarter of the time between each doubling of its wait, and for at most a second. So it is served, at the
+//!   latest, once it has waited eight times as long as leases of a part are held here, if those last up to a second.
 //!
-//! They are tested, each by name, in `tests/proof/protocol/handover.rs`.
+//! Each is tested by name in `tests/proof/protocol/handover.rs`.
 
 use core::time::Duration;
 
@@ -38,103 +39,102 @@ use super::{
 /// The most leases of one grant, and the most tokens that a round asks for.
 pub const MOST_IN_A_ROW: u64 = 64;
 
-/// The shortest time for which a process may keep a resource by hand-overs while others wait.
+/// The least time for which a process may keep a resource by hand-overs while others wait.
 const SHORTEST_TURN: Duration = Duration::from_millis(10);
 
-/// How many round trips such a time lasts at least: what giving it back costs must be small beside it.
+/// The least number of round trips in such a time: the cost of giving it back must be small beside it.
 const ROUND_TRIPS: u32 = 20;
 
-/// The longest time for which a grant is handed on where nobody is known to wait. Of clients of other libraries the nodes
-/// know nothing.
+/// The longest time for which a grant is handed on while nobody is known to wait. The nodes know nothing of clients of
+/// other libraries.
 const LONGEST_ROW: Duration = Duration::from_secs(5);
 
-/// Where nobody is known to wait, this many leases are begun without a round before others are left a moment, ...
+/// While nobody is known to wait, others are left a moment after this many leases without a round, ...
 const KEPT_FROM_NOBODY: u64 = 2 * (MOST_IN_A_ROW - 1);
 
-/// ... and the resource is had for so many turns.
+/// ... and this many turns with the resource.
 const TURNS_FROM_NOBODY: u32 = 25;
 
-/// The longest such moment: the shortest pause between two tries that other libraries have by default.
+/// The longest such moment: the least default pause between two tries of other libraries.
 const LONGEST_MOMENT: Duration = Duration::from_millis(50);
 
-/// The longest time for which those who want a part of several resources are kept back without a break.
+/// The longest time without a break for which a set keeps back requests for a part of it.
 const LONGEST_KEPT_BACK: Duration = Duration::from_secs(1);
 
-/// Whether others than this process wait for a resource, as far as the nodes have said.
+/// Whether other processes wait for a resource, by what the nodes said.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub enum OthersWait {
     /// The nodes have not said.
     #[default]
     Unknown,
-    /// Nobody does.
+    /// No other process waits.
     Nobody,
-    /// Somebody does.
+    /// Another process waits.
     Somebody,
 }
 
 /// What the next in line asks for.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Wanted {
-    /// The lifetime that it asks for.
+    /// Its ttl.
     pub ttl: Duration,
-    /// For how long its keys are to stand beyond that.
+    /// How much longer its keys are to stand.
     pub lock_delay: Duration,
     /// The least that must be left.
     pub min_validity: Duration,
-    /// It is to have a round of its own, and so an owner.
+    /// It needs a round of its own, and so an owner.
     pub alone: bool,
 }
 
-/// How a grant is when its holder gives it back.
+/// The state of a grant when its holder gives it back.
 #[derive(Clone, Copy, Debug)]
 pub struct Offer<'a> {
     /// The grant over time.
     pub lifecycle: &'a Lifecycle,
-    /// For how long its keys stand beyond its ttl.
+    /// How long its keys stand beyond its ttl.
     pub lock_delay: Duration,
-    /// Its holder has asked for others to be kept out for longer.
+    /// Its holder asked to keep others out for longer.
     pub is_kept: bool,
-    /// Its holder has asked for a round of its own.
+    /// Its holder asked for a round of its own.
     pub alone: bool,
     /// Whether other processes wait.
     pub others: OthersWait,
-    /// For how long hand-overs may go on while they do: [`turn`].
+    /// How long hand-overs may go on while they do: [`turn`].
     pub turn: Duration,
     /// The time.
     pub now: Timestamp,
 }
 
-/// Why a grant goes back to the nodes, and the next in line begins with a round.
+/// Why a grant goes back to the nodes and the next in line begins with a round.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum NotHandedOn {
     /// It is lost, or about to be.
     Ending,
-    /// One of the two has asked for a round of its own.
+    /// One of the two asked for a round of its own.
     Alone,
     /// Others are to be kept out for a while.
     Kept,
-    /// It has been handed on for as long, or as often, as others may be kept waiting for.
+    /// It was handed on for as long, or as often, as others may be kept waiting.
     Turn,
     /// There is no token left.
     Tokens,
-    /// Its keys live for longer than was asked for.
+    /// Its keys live longer than asked for.
     Shorter,
-    /// They stand beyond its end for another time than was asked for.
+    /// Its keys stand beyond its end for another time than asked for.
     LockDelay,
     /// Too little is left of it.
     TooLittleLeft,
 }
 
-/// For how long a process may hand a grant on while others wait: 20 round trips without load, and 10 ms at least. What
-/// slows a round trip down when many ask is no reason to keep them waiting for longer.
+/// How long a process may hand a grant on while others wait: 20 round trips without load, and at least 10 ms. Load that
+/// slows a round trip must not keep others waiting longer.
 pub fn turn(unloaded: Option<Duration>) -> Duration {
     unloaded.map_or(SHORTEST_TURN, |trip| trip.saturating_mul(ROUND_TRIPS).max(SHORTEST_TURN))
 }
 
-/// For how long yet one who wants several resources, and has waited for so long, keeps back those of its process who come
-/// anew for a part of them, where it does. They come to their end at different times, and never leave all of it free by
-/// themselves. What is in its way may be held elsewhere, so that they are kept back for two fifths of
-/// its wait at most.
+/// How long a set that has waited for `waited` still keeps back new requests of its process for a part of it, if it
+/// does. Leases of the parts end at different times, and never leave the whole set free by themselves. Its other parts
+/// may be held elsewhere, so that it keeps requests back for at most two fifths of its wait.
 pub fn keeps_back(waited: Duration, turn: Duration) -> Option<Duration> {
     let turns = waited.as_nanos().checked_div(turn.as_nanos())?;
     let doubled = u32::try_from(turns).unwrap_or(u32::MAX).checked_ilog2()?;
@@ -149,22 +149,22 @@ pub struct Cohort {
     since: Timestamp,
     /// The leases so far.
     leases: u64,
-    /// Which tokens are left; `None` where leases have none.
+    /// The tokens left; `None` if leases have none.
     tokens: Option<TokenRange>,
 }
 
 impl Cohort {
-    /// Of a grant whose first lease begins now, with that lease's token.
+    /// The cohort of a grant whose first lease begins now, with that lease's token.
     pub fn begin(mut tokens: Option<TokenRange>, now: Timestamp) -> (Self, Option<FencingToken>) {
         let first = tokens.as_mut().and_then(TokenRange::next);
         (Self { since: now, leases: 1, tokens }, first)
     }
 
-    /// Whether the next lease may begin under the grant; if so, it has begun, with the token that is returned.
+    /// Begins the next lease under the grant, if it may, and returns its token.
     ///
     /// # Errors
     ///
-    /// Why not. Nothing has changed then.
+    /// Why it may not. Nothing has changed then.
     pub fn next(
         &mut self,
         offer: &Offer<'_>,
@@ -187,14 +187,14 @@ impl Cohort {
         if wanted.ttl < lifecycle.ttl() {
             return Err(NotHandedOn::Shorter);
         }
-        // With a shorter one its promise would be broken; with a longer one others would be kept out for longer than was
-        // asked for.
+        // A shorter one would break the next lease's promise; a longer one would keep others out for longer than asked
+        // for.
         if wanted.lock_delay != lock_delay {
             return Err(NotHandedOn::LockDelay);
         }
         let left = validity::left(lifecycle.deadline(), now);
         let promised = wanted.ttl.saturating_sub(lifecycle.drift().of(wanted.ttl));
-        // Nothing left at all is too little for anybody.
+        // With nothing left, it is too little for any request.
         if left.is_zero() || left < wanted.min_validity || left < promised / 2 {
             return Err(NotHandedOn::TooLittleLeft);
         }
@@ -206,12 +206,12 @@ impl Cohort {
         Ok(token)
     }
 
-    /// Whether another lease may follow, as far as its tokens go, and how many there have been.
+    /// Whether the number of leases and the tokens left allow another.
     pub fn has_next(&self) -> bool {
         self.leases < MOST_IN_A_ROW && self.tokens.as_ref().is_none_or(|tokens| tokens.left() > 0)
     }
 
-    /// Whether they have tokens.
+    /// Whether its leases have tokens.
     pub const fn is_fenced(&self) -> bool {
         self.tokens.is_some()
     }
@@ -222,26 +222,26 @@ impl Cohort {
     }
 }
 
-/// For how long a process has had a resource, under one grant after the other, without leaving it to others.
+/// How long a process has had a resource, under successive grants, without leaving it to others.
 ///
-/// Between two leases that are not handed on, the key is free for a moment, and whoever tries just then gets it. Those
-/// who stand in a line on the nodes are told; a client of another library, or one where the nodes keep no line, tries now
-/// and then, and a hand-over takes such a moment from it. They are left to it together, all those of one stay.
+/// Between two leases without a hand-over the key is free for a moment, and a client that tries just then gets it. A
+/// client in a node's line is told. A client of another library, or of nodes without a line, tries now and then, and a
+/// hand-over takes such a moment from it. These clients get all moments of one stay together.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Stay {
     since: Option<Timestamp>,
-    /// How many leases have begun without a round.
+    /// How many leases began without a round.
     kept: u64,
 }
 
-/// A grant that goes back to the nodes, while somebody of this process waits.
+/// A grant that goes back to the nodes while a request of this process waits.
 #[derive(Clone, Copy, Debug)]
 pub struct GivenBack {
-    /// How many leases it has served.
+    /// How many leases it had.
     pub leases: u64,
     /// Whether other processes wait.
     pub others: OthersWait,
-    /// For how long a grant may be handed on while they do: [`turn`].
+    /// How long a grant may be handed on while they do: [`turn`].
     pub turn: Duration,
     /// The time.
     pub now: Timestamp,
@@ -253,18 +253,18 @@ impl Stay {
         self.since.get_or_insert(now);
     }
 
-    /// Others have had the resource, or might have.
+    /// Others had the resource, or might have.
     pub const fn handle_left(&mut self) {
         (self.since, self.kept) = (None, 0);
     }
 
-    /// A grant goes back. How long at most whoever is next here leaves the resource to others before it asks for it again,
-    /// where it does; half of that is the least.
+    /// A grant goes back. Returns how long at most the next request here leaves the resource to others before it asks
+    /// again; the least is half of that.
     pub fn handle_given_back(&mut self, given_back: GivenBack) -> Option<Duration> {
         let GivenBack { leases, others, turn, now } = given_back;
         self.kept = self.kept.saturating_add(leases.saturating_sub(1));
         let had = now.saturating_since(self.since.unwrap_or(now));
-        // What they would have had: as much as a round trip for each, as far as a turn says what that is.
+        // The moments they would have had: a round trip for each, as a turn implies it.
         let moments = u32::try_from(self.kept).unwrap_or(u32::MAX);
         let moments = (turn / ROUND_TRIPS).saturating_mul(moments);
         let moment = match others {

@@ -1,33 +1,33 @@
-//! Who holds a resource, from what the nodes say of its key.
+//! The holder of a resource, from what the nodes say of its key.
 //!
-//! It decides when a holder is certain, and what is told of it. It must never name one whose key stands on fewer than a
-//! quorum of all nodes: such a key may be what is left of a lease that is over.
+//! It decides when a holder is certain, and what is told of it. It must never name a holder whose key stands on fewer
+//! than a quorum of all nodes: such a key may be left over from a lease that has ended.
 
 use alloc::{boxed::Box, vec::Vec};
 use core::{fmt, time::Duration};
 
 use super::{fencing::FencingToken, note::Note, owner::Owner, round::Quorum};
 
-/// What one node says of the key of a resource.
+/// One node's answer about the key of a resource.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub enum Sighting {
-    /// There is no such key.
+    /// The key does not exist.
     Free,
-    /// There is one.
+    /// The key exists.
     Held(KeyHolder),
 }
 
-/// A key as it stands on one node, with what the node noted when it granted it.
+/// A key on one node, with what the node noted when it granted it.
 #[derive(Clone, Default, Eq, Hash, PartialEq)]
 pub struct KeyHolder {
-    /// The value of the key, at most 64 bytes of it: the owner of a quorlock lease, or whatever another program wrote.
+    /// The value of the key, at most 64 bytes of it: the owner of a quorlock lease, or a value of another program.
     /// `None` where it is not a string.
     pub value: Option<Box<[u8]>>,
     /// How long the key still lives. `None` where it never expires.
     pub remaining: Option<Duration>,
-    /// Where the counter of the resource stands, if it was raised last for the owner of this key.
+    /// The counter of the resource, if it was raised last for the owner of this key.
     pub counter: Option<FencingToken>,
-    /// What the owner of this key has left beside it.
+    /// The note that the owner of this key left beside it.
     pub note: Option<Note>,
 }
 
@@ -35,12 +35,12 @@ impl KeyHolder {
     /// The value of a key that readers share: each of them has an entry of its own beside it.
     pub const SHARED: &[u8] = b"shared by readers, see quorlock.";
 
-    /// A key of which nothing more is known.
+    /// A key without a counter and a note.
     pub const fn new(value: Option<Box<[u8]>>, remaining: Option<Duration>) -> Self {
         Self { value, remaining, counter: None, note: None }
     }
 
-    /// A key whose owner the counter was raised for, and what it left.
+    /// The same, with the counter raised for the key's owner, and its note.
     #[must_use]
     pub fn granted(mut self, counter: Option<FencingToken>, note: Option<Note>) -> Self {
         (self.counter, self.note) = (counter, note);
@@ -69,10 +69,10 @@ impl fmt::Debug for Readable<'_> {
     }
 }
 
-/// What the nodes together say.
+/// What the nodes say together.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Finding {
-    /// A quorum has no such key: nobody held it at some time while they were asked.
+    /// A quorum has no such key: at some time while the nodes were asked, nobody held it.
     Free,
     /// A quorum has a key with one and the same value.
     Held(KeyHolder),
@@ -81,10 +81,11 @@ pub enum Finding {
 }
 
 impl Finding {
-    /// Counts the nodes that have answered. Whoever has not, or may not vote, is left out, and counts as unknown.
+    /// Counts the nodes that answered. The caller leaves out the others and those that may not vote: they count as
+    /// unknown.
     ///
-    /// What is told of a holder: for how long its key stands on a quorum at most, where nobody prolongs it; the
-    /// counter that a quorum raised for it, which is its token; and the note that most of the nodes have of it.
+    /// A holder comes with the longest time for which its key may stand on a quorum, unless prolonged. It comes with
+    /// the counter that a quorum raised for it, which is its token, and with the note that most nodes have.
     ///
     /// ```
     /// use quorlock_core::{Finding, KeyHolder, Quorum, Sighting};
@@ -104,7 +105,7 @@ impl Finding {
             Sighting::Held(holder) => Some(holder),
             Sighting::Free => None,
         });
-        // A key that is no string tells nobody from anybody else.
+        // A key that is no string does not tell one holder from another.
         let Some(value) = most(held.clone().filter_map(|holder| holder.value.as_ref())) else {
             return Self::Unclear;
         };
@@ -138,8 +139,8 @@ impl KeyHolder {
     }
 }
 
-/// When the keys stand on fewer than a quorum. A node that said nothing may have a key for as long as any other, so that
-/// as many keys less have to expire before that.
+/// The time until the keys stand on fewer than a quorum. A silent node may have the key for as long as any other, and
+/// so counts as having it.
 fn standing_for(quorum: Quorum, named: &[&KeyHolder], unknown: usize) -> Option<Duration> {
     let mut remaining: Vec<Option<Duration>> =
         named.iter().map(|holder| holder.remaining).collect();
@@ -149,10 +150,10 @@ fn standing_for(quorum: Quorum, named: &[&KeyHolder], unknown: usize) -> Option<
     remaining.get(last).copied().flatten()
 }
 
-/// The one that there is most of; of several the first.
+/// The most frequent item; of several, the first.
 fn most<'a, T: PartialEq>(items: impl Iterator<Item = &'a T> + Clone) -> Option<&'a T> {
     let count = |item: &T| items.clone().filter(|other| *other == item).count();
-    // `max_by_key` gives the last of several.
+    // `max_by_key` would give the last of several.
     items
         .clone()
         .fold(None, |best: Option<(usize, &T)>, item| match best {

@@ -1,4 +1,4 @@
-//! Who is certain, and what is told of them.
+//! When a holder is certain, and what is told of it.
 
 use alloc::{string::ToString, vec};
 
@@ -29,8 +29,8 @@ fn holder(nodes: usize, seen: &[Sighting]) -> KeyHolder {
     }
 }
 
-/// Every number of nodes, and every way in which they can be free, of X, of Y, of another type, or silent: one is named
-/// exactly where a quorum of all nodes says so.
+/// One to five nodes in every state: free, of X, of Y, of another type, or silent. A holder is named exactly where a
+/// quorum of all nodes says so.
 #[test]
 fn a_holder_is_named_exactly_by_a_quorum_of_all_nodes() {
     for nodes in 1..=5_usize {

@@ -1,18 +1,19 @@
 //! How late a command may be executed: the arithmetic on what a node may still take.
 //!
-//! A command says until when, by the node's clock, it is worth executing. That clock is known by its last reading, and
-//! may have strayed since. It decides nothing, and rounds against whoever counts on a command never being executed.
+//! A command carries the time, by the node's clock, after which the node refuses it. The client knows that clock by its
+//! last reading; it may have strayed since. It decides nothing, and rounds against a caller that relies on a command
+//! never being executed.
 
 use core::time::Duration;
 
 use super::admission::{NodeClock, READ_EVERY};
 
-/// A node refuses a command that arrives this much after the time limit of its round, and after what the reading of its
-/// clock may be wrong by.
+/// A node refuses a command that arrives this much after the time limit of its round, plus the possible error of the
+/// reading of its clock.
 pub const LATE: Duration = Duration::from_millis(100);
 
-/// How long a node may still execute a command that was sent with this node timeout. The limit is in the node's clock,
-/// which may have strayed since it was read last. In classic mode nothing is refused for being late.
+/// How long a node may still execute a command that was sent with this node timeout. The limit is by the node's clock,
+/// which may have strayed since its last reading. In classic mode nodes refuse no late command.
 ///
 /// ```
 /// use std::time::Duration;

@@ -1,16 +1,18 @@
-//! The leases of one grant, one after the other: whose time it is, what that one may be told, and how it ends.
+//! The leases of one grant, one after the other: which one is current, what its holder may be told, and how the grant
+//! ends.
 //!
-//! It decides when a grant is handed on, kept as nobody's, shared with readers, left for its lock-delay, and ended. When it is
-//! extended and lost, `lifecycle` decides; whether it will do for the next, `handover`. It tells nobody, and releases nothing.
+//! It decides when a grant is handed on, kept without a lease, shared with readers, left for its lock-delay, and ended.
+//! `lifecycle` decides when it is extended and lost, `handover` whether it will do for the next lease. It tells nobody,
+//! and releases nothing.
 //!
 //! # Invariants
 //!
-//! - **G1** At any time one number at most holds: that of the current lease, while the grant is neither lost nor ended. A
-//!   number that is past never holds again, and its lease was released, whatever becomes of the grant.
+//! - **G1** At any time at most one number holds: that of the current lease, while the grant is neither lost nor ended.
+//!   A past number never holds again, and its lease counts as released, whatever becomes of the grant.
 //! - **G2** A grant ends once. From then on it is not handed on, kept, shared or extended.
-//! - **G3** While it is kept, no number that anybody has holds, and nobody is told of a loss.
-//! - **G4** It is left without a release only where it was lost under somebody's work and has a lock-delay.
-//! - **G5** What a holder keeps others out for is kept from when it has the lease, and never cut.
+//! - **G3** While it is kept, no number of any holder holds, and nobody is told of a loss.
+//! - **G4** It is left without a release only if it was lost under its holder's work and has a lock-delay.
+//! - **G5** A holder's time to keep others out counts from when it has the lease, and is never cut.
 
 mod ending;
 mod passing;
@@ -30,61 +32,61 @@ use super::{
     validity,
 };
 
-/// Everything that is decided of a grant in this process.
+/// The state of a grant in this process.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Leases {
     lifecycle: Lifecycle,
-    /// How often it has been handed on, and may be.
+    /// How often it was handed on, and still may be.
     cohort: Cohort,
-    /// For how long its keys stand beyond its ttl.
+    /// How long its keys stand beyond its ttl.
     lock_delay: Nanos,
     /// It is not handed on.
     alone: bool,
-    /// Its holder shares it with readers, and had it alone.
+    /// Its holder had it alone, and shares it with readers now.
     downgraded: bool,
     warning: Option<LossReason>,
     /// It is given back.
     ended: bool,
-    /// Without a release: it was lost, and others are kept out for the lock-delay.
+    /// Ended without a release: it was lost, and its keys keep others out for the lock-delay.
     left: bool,
-    /// While it is nobody's, up to when it is kept so.
+    /// While it has no lease, until when it is kept.
     lingers_until: Option<Timestamp>,
     current: Current,
 }
 
-/// Whose time it is, or was last.
+/// The current lease, or the last.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 struct Current {
-    /// Counted from zero under each grant.
+    /// Counted from zero within each grant.
     number: u64,
     token: Option<FencingToken>,
-    /// Its holder has it, and may work under it.
+    /// Its holder has it and may work under it.
     taken: bool,
-    /// Up to when others are kept out, once a holder has it.
+    /// Until when others are kept out, once a holder has it.
     keeps_until: Option<Timestamp>,
-    /// Up to when others are kept out at least, by the steady clock; from when its holder has it.
+    /// Until when others are kept out at least, by the steady clock; set when its holder has it.
     hold: Option<Timestamp>,
-    /// Work goes on under it that ends when it is lost, and then gives it back.
+    /// Work runs under it that ends at a loss and then gives it back.
     has_work: bool,
-    /// For how long the grant is kept behind it as nobody's.
+    /// How long the grant is kept after it without a lease.
     linger: Nanos,
     /// A shutdown has ended it.
     shut_down: bool,
 }
 
-/// What has to be done for a grant whose time has come.
+/// What is due for a grant.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Due {
     /// It is to be extended.
     pub extend: bool,
-    /// What has to be told.
+    /// What to tell its holder.
     pub tell: Option<LeaseAction>,
-    /// It is kept as nobody's no longer.
+    /// It is no longer kept.
     pub give_back: bool,
 }
 
 impl Leases {
-    /// The first lease begins.
+    /// Begins the first lease.
     pub const fn new(
         lifecycle: Lifecycle,
         cohort: Cohort,
@@ -111,12 +113,12 @@ impl Leases {
         &self.lifecycle
     }
 
-    /// The number of whose time it is, or was last.
+    /// The number of the current lease, or the last.
     pub const fn number(&self) -> u64 {
         self.current.number
     }
 
-    /// The token of that one.
+    /// Its token.
     pub const fn token(&self) -> Option<FencingToken> {
         self.current.token
     }
@@ -126,42 +128,42 @@ impl Leases {
         self.current.taken
     }
 
-    /// For how long a node keeps its key.
+    /// How long a node keeps its key.
     pub fn key_life(&self) -> Duration {
         validity::key_life(self.lifecycle.ttl(), self.lock_delay.get())
     }
 
-    /// For how long its keys stand beyond its ttl.
+    /// How long its keys stand beyond its ttl.
     pub const fn lock_delay(&self) -> Duration {
         self.lock_delay.get()
     }
 
-    /// Whether they have tokens.
+    /// Whether its leases have tokens.
     pub const fn is_fenced(&self) -> bool {
         self.cohort.is_fenced()
     }
 
-    /// How many there have been.
+    /// How many leases it has had.
     pub const fn count(&self) -> u64 {
         self.cohort.leases()
     }
 
-    /// Whether it has been given back, so that others may have its keys.
+    /// Whether it was given back, so that others may have its keys.
     pub const fn has_ended(&self) -> bool {
         self.ended
     }
 
-    /// Whether it is kept as nobody's.
+    /// Whether it is kept without a lease.
     pub const fn is_kept(&self) -> bool {
         self.lingers_until.is_some()
     }
 
-    /// Whether its holder shares it with readers, and had it alone.
+    /// Whether its holder had it alone, and shares it with readers now.
     pub const fn is_downgraded(&self) -> bool {
         self.downgraded
     }
 
-    /// Whether the current one asked for the grant to be kept behind it.
+    /// Whether the current lease asked to keep the grant afterwards.
     pub const fn lingers(&self) -> bool {
         !self.current.linger.get().is_zero()
     }
@@ -171,17 +173,17 @@ impl Leases {
         self.warning
     }
 
-    /// Up to when others are kept out at least.
+    /// Until when others are kept out at least.
     pub const fn hold_until(&self) -> Option<Timestamp> {
         self.current.hold
     }
 
-    /// Whether something may be set for it on a node: it is neither lost nor over.
+    /// Whether something may be set for it on a node: it is neither lost nor ended.
     pub const fn lasts(&self) -> bool {
         !self.ended && self.lifecycle.lost().is_none()
     }
 
-    /// When it wants to be looked at.
+    /// When it next needs a look.
     pub fn poll_timeout(&self) -> Option<Timestamp> {
         if self.ended {
             return None;
@@ -189,12 +191,12 @@ impl Leases {
         [self.lifecycle.poll_timeout(), self.lingers_until].into_iter().flatten().min()
     }
 
-    /// Declares it lost if its time is up; what is returned has to be told.
+    /// Declares it lost if its time is up; the caller tells the returned action.
     pub fn handle_check(&mut self, now: Timestamp) -> Option<LeaseAction> {
         if self.ended { None } else { self.lifecycle.handle_check(now) }
     }
 
-    /// What is left of the lease with this number, or of the grant.
+    /// The time left to the lease with this number, or to the grant.
     ///
     /// # Errors
     ///
@@ -206,19 +208,19 @@ impl Leases {
         Ok(validity::left(self.lifecycle.deadline(), now))
     }
 
-    /// Whether the lease with this number has ended while the grant went on. What is kept is nobody's.
+    /// Whether the lease with this number ended while the grant went on. A kept grant has no lease.
     pub fn is_past(&self, number: Option<u64>) -> bool {
         number.is_some_and(|number| self.is_kept() || number != self.current.number)
     }
 
-    /// Why a lease is over that does not hold any more. One whose grant has been handed on was released, and stays so
-    /// whatever becomes of the grant.
+    /// Why a lease no longer holds. A lease before a hand-over was released, and stays so whatever becomes of the
+    /// grant.
     pub fn over(&self, number: Option<u64>) -> LossReason {
         let lost = self.lifecycle.lost().filter(|_| !self.is_past(number));
         lost.unwrap_or(LossReason::Released)
     }
 
-    /// Its time has come.
+    /// Its timer has come.
     pub fn handle_timeout(&mut self, now: Timestamp) -> Due {
         let mut due = Due::default();
         if self.ended {
@@ -241,8 +243,8 @@ impl Leases {
         due
     }
 
-    /// An extension has ended; `was_lowered` says whether the grant was shared with readers already when it began. Nodes that
-    /// have made it a reader's since refuse it, and are no sign of a loss.
+    /// Judges the end of an extension; `was_downgraded` says whether the grant was shared with readers when that began.
+    /// Nodes that have made it a reader's since then refuse it, which is no sign of a loss.
     #[must_use]
     pub fn judged(&self, outcome: ExtendOutcome, was_downgraded: bool) -> ExtendOutcome {
         if outcome == ExtendOutcome::Lost && !was_downgraded && self.downgraded {
@@ -252,8 +254,8 @@ impl Leases {
         }
     }
 
-    /// Takes the end of an extension, and returns what has to be told. It counts whoever holds the grant by now: what is
-    /// extended is the key on the nodes, which all its leases share.
+    /// Takes the end of an extension, and returns what to tell. It counts for the present holder: the extended key on
+    /// the nodes is that of all its leases.
     pub fn handle_extension(
         &mut self,
         outcome: ExtendOutcome,
@@ -268,12 +270,12 @@ impl Leases {
         self.lifecycle.handle_extension(outcome, now)
     }
 
-    /// A node votes again that may have lost its key. Says whether it is to be renewed sooner.
+    /// A node votes again that may have lost its key. Returns whether the next renewal comes sooner.
     pub fn handle_node_back(&mut self, random: u8, now: Timestamp) -> bool {
         self.lifecycle.handle_node_back(random, now)
     }
 
-    /// Its holder has it. Before, nobody could work under it, so that nobody has to be kept out afterwards.
+    /// Its holder has it. Before that nobody could work under it, and so nobody need be kept out afterwards.
     pub fn handle_taken(&mut self, number: u64) {
         if !self.is_past(Some(number)) {
             self.current.taken = true;
@@ -281,11 +283,11 @@ impl Leases {
         }
     }
 
-    /// Work begins that ends when the lease is lost, and then gives it back.
+    /// Begins work that ends at a loss and then gives the lease back.
     ///
     /// # Errors
     ///
-    /// Why the lease is over. A shutdown that has ended it goes on to release it, since there was no work.
+    /// Why the lease is over. A shutdown that has ended it then releases it, since there was no work.
     pub fn begin_work(&mut self, number: u64) -> Result<(), LossReason> {
         if self.is_past(Some(number)) || self.ended || self.current.shut_down {
             return Err(self.over(Some(number)));
@@ -294,14 +296,14 @@ impl Leases {
         Ok(())
     }
 
-    /// Its holder goes on.
+    /// Its holder gave a heartbeat.
     pub fn handle_heartbeat(&mut self, number: u64, now: Timestamp) {
         if !self.is_past(Some(number)) {
             self.lifecycle.handle_heartbeat(now);
         }
     }
 
-    /// Others are kept out up to then, whenever it is released.
+    /// Others are kept out until then, even after an earlier release.
     pub fn hold(&mut self, number: u64, until: Timestamp) {
         if !self.is_past(Some(number)) {
             self.current.hold = self.current.hold.max(Some(until));

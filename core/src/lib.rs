@@ -1,9 +1,9 @@
 //! The decisions: a pure state machine for rounds over N nodes.
 //!
-//! Nothing here is asynchronous, reads a clock, draws randomness, logs, or knows Redis. Time goes in as
-//! an argument and commands come out as values, so that production, simulation and model checking run
-//! the same code. It is `no_std` and has no dependency. Users take the `quorlock` crate, which carries out what is
-//! decided here: what stands here may change with every release of that.
+//! Nothing here is asynchronous, reads a clock, draws randomness, logs, or knows Redis. Time goes in as an argument and
+//! commands come out as values, so that production, simulation and model checking run the same code. It is `no_std` and
+//! has no dependency. Users take the `quorlock` crate, which carries out these decisions; this crate may change with
+//! every release of that.
 //!
 //! ```text
 //!            handle_reply(node, Granted | Denied | Failed, now)
@@ -29,12 +29,18 @@
 //!   `Lost` yields one more release to that node.
 //! - **P6** Every node is sent at most one acquire per round, and one owner serves one round.
 //!
-//! Those of what one handle holds and who waits for it, **K1** to **K7**, stand in `client`, which composes the machines of
-//! a process: of the queue of a resource, **L1** to **L7**, in `queue`; of hand-overs, **H1** to **H6**, in `handover`; of the
-//! leases of a grant, **G1** to **G5**, in `leases`. Those of the rounds under way at once, **C1** to **C5**, stand in
-//! `concurrency`; of releases that are not confirmed, **U1** to **U4**, in `releases`; of one who waits in the lines on the
-//! nodes, **T1** to **T7**, in [`Waiter`]'s file; of the admission, **M1** to **M10**, there. All are tested, each by name, in
-//! `tests/proof/protocol`.
+//! The other invariants stand in these modules:
+//!
+//! - **K1** to **K7**, the leases and waiters of one handle, in `client`, which composes the machines of a process
+//! - **L1** to **L7**, the queue of a resource, in `queue`
+//! - **H1** to **H6**, hand-overs, in `handover`
+//! - **G1** to **G5**, the leases of a grant, in `leases`
+//! - **C1** to **C5**, the rounds under way at once, in `concurrency`
+//! - **U1** to **U4**, unconfirmed releases, in `releases`
+//! - **T1** to **T7**, a waiter in the lines on the nodes, in [`Waiter`]'s file
+//! - **M1** to **M10**, the admission, in `admission`
+//!
+//! All are tested, each by name, in `tests/proof/protocol`.
 
 #![no_std]
 #![allow(
@@ -45,7 +51,7 @@
 
 extern crate alloc;
 
-// First, since the macro for `Debug` of errors comes with it.
+// First, as the errors' `Debug` macro comes from it.
 #[macro_use]
 mod debug;
 

@@ -1,7 +1,7 @@
 //! A lease over time: when to extend it, when to warn, and when to declare it lost.
 //!
-//! It decides. It never extends, never notifies and never looks at a clock: it is asked at a time, and says
-//! when it wants to be asked again. A lost lease stays lost.
+//! It decides. It never extends, notifies or reads a clock: it is called with a time, and says when to call again. A
+//! lost lease stays lost.
 
 mod asked;
 
@@ -27,8 +27,8 @@ pub struct RenewalPolicy {
     pub max_hold: Option<Duration>,
     /// The longest time between two heartbeats of the worker; without one, the lease is not renewed.
     pub heartbeat_within: Option<Duration>,
-    /// So much before its validity ends the lease is lost to its holder, who needs that long to stop; half of what a grant
-    /// promises at most.
+    /// How long before its validity ends the lease is lost to its holder, who needs that time to stop. At most half of
+    /// what a grant promises.
     pub stop_within: Duration,
 }
 
@@ -70,19 +70,19 @@ pub enum ExtendOutcome {
 ///                   retries, until the deadline                                validity is zero
 /// ```
 ///
-/// The thirds are those of what a grant promises: the ttl without its drift, which may be most of it. With a longer lead, as
-/// by `stop_within`, the warning comes earlier too.
+/// The thirds are of what a grant promises: the ttl less its drift, which may be most of it. A longer lead, as by
+/// `stop_within`, makes the warning earlier too.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Lifecycle {
     ttl: Nanos,
     drift: Drift,
-    /// What its holder asked for; in a box, as few do.
+    /// What its holder asked for; boxed, because few ask.
     asked: Option<Box<Asked>>,
     deadline: Timestamp,
     extend_at: Option<Timestamp>,
-    /// An extension that was asked for here is under way, whose end plans the next.
+    /// An extension that was asked for here is under way; its end plans the next.
     extending: bool,
-    /// The next renewal is to come this much after the last began to count, not a third of what is promised.
+    /// The next renewal comes this long after the last began to count, not a third of what is promised.
     soon: Option<Nanos>,
     warned: bool,
     failing: bool,
@@ -90,8 +90,7 @@ pub struct Lifecycle {
 }
 
 impl Lifecycle {
-    /// A lease that was granted by a round that started at `started`, which promised validity up to
-    /// `deadline`.
+    /// A lease granted by a round that began at `started` and promised validity up to `deadline`.
     pub fn new(
         started: Timestamp,
         deadline: Timestamp,
@@ -125,7 +124,7 @@ impl Lifecycle {
         self.lost
     }
 
-    /// When work ends that was given time to stop: as long before the deadline as a loss is told without that.
+    /// When work that was given time to stop must end: as long before the deadline as a loss is told without that time.
     pub fn stop_by(&self) -> Timestamp {
         self.before_deadline(self.least_lead())
     }
@@ -155,8 +154,8 @@ impl Lifecycle {
         Some(next)
     }
 
-    /// Whether it certainly holds at `now`, and is not about to be lost: no warning is due, and the last extension has not
-    /// failed.
+    /// Whether it certainly holds at `now` and is not about to be lost: no warning is due, and the last extension did
+    /// not fail.
     pub fn is_sound(&self, now: Timestamp) -> bool {
         self.lost.is_none()
             && !self.warned
@@ -164,11 +163,11 @@ impl Lifecycle {
             && now < self.warn_at().min(self.lose_at())
     }
 
-    /// How much before [`poll_timeout`](Lifecycle::poll_timeout) that may be seen to, where other leases are
-    /// seen to anyway: a renewal by a thirtieth of what it promises, a retry, a warning or a loss not at all.
+    /// How much earlier than [`poll_timeout`](Lifecycle::poll_timeout) it may be handled together with other leases: a
+    /// thirtieth of what is promised for a renewal, nothing for a retry, a warning or a loss.
     pub fn slack(&self) -> Duration {
         let is_renewal = self.extend_at.is_some_and(|at| at < self.warn_at().min(self.lose_at()));
-        // A heartbeat may come until the last moment, so a watched lease is never asked early.
+        // A heartbeat may come until the last moment, so a watched lease is never early.
         let may_be_early = is_renewal && !self.failing && self.renewal().heartbeat_within.is_none();
         if may_be_early { self.promised() / 30 } else { Duration::ZERO }
     }
@@ -178,7 +177,7 @@ impl Lifecycle {
         self.limit(now) != Some(LossReason::MaxHold)
     }
 
-    /// Whether the time is up at `now`. It takes nothing else off the list of what is due, so that anybody may
+    /// Declares the lease lost if its time is up at `now`. It changes nothing else that is due, so that any caller may
     /// ask.
     pub fn handle_check(&mut self, now: Timestamp) -> Option<LeaseAction> {
         if self.lost.is_some() || now < self.lose_at() {
@@ -190,7 +189,7 @@ impl Lifecycle {
         Some(LeaseAction::Lose(reason))
     }
 
-    /// What is due at `now`. Call it again until it says `None`.
+    /// What is due at `now`. Call it until it returns `None`.
     pub fn handle_timeout(&mut self, now: Timestamp) -> Option<LeaseAction> {
         if self.lost.is_some() {
             return None;
@@ -204,15 +203,15 @@ impl Lifecycle {
             match self.limit(now) {
                 None => {
                     self.extending = true;
-                    // It is sent to every node that is there by now.
+                    // It goes to every node that is there by now.
                     self.soon = None;
                     return Some(LeaseAction::Extend);
                 }
-                // A worker that hangs may come back to life.
+                // A worker that hangs may recover.
                 Some(LossReason::NoHeartbeat) => {
                     self.extend_at = Some(self.retry_at(now));
                 }
-                // Beyond `max_hold` nothing is extended any more, and nothing need be asked for again.
+                // Beyond `max_hold` nothing is extended any more.
                 Some(_) => {}
             }
         }
@@ -223,9 +222,9 @@ impl Lifecycle {
         None
     }
 
-    /// An extension has ended at `now`, one that `handle_timeout` asked for or one of the holder's own.
+    /// An extension has ended at `now`: one that `handle_timeout` asked for, or the holder's own.
     ///
-    /// A lease that is lost stays lost: a renewal that comes back late extends nothing.
+    /// A lost lease stays lost: a late renewal extends nothing.
     pub fn handle_extension(
         &mut self,
         extension: ExtendOutcome,
@@ -235,13 +234,13 @@ impl Lifecycle {
         if self.lost.is_some() {
             return None;
         }
-        // The clock is read again: the deadline may have passed while the answer was under way.
+        // The deadline may have passed while the answer was under way.
         if now >= self.lose_at() {
             return self.handle_timeout(now);
         }
         match extension {
             ExtendOutcome::Extended(deadline) => {
-                // Never back: of two extensions the one that began earlier may be answered last.
+                // Never back: an extension that began earlier may be answered later.
                 self.deadline = self.deadline.max(deadline);
                 self.warned = false;
                 self.failing = false;
@@ -263,13 +262,12 @@ impl Lifecycle {
         }
     }
 
-    /// Another holder has it from `now` on, who has asked for this. Its limits count from here. The deadline stays as it
-    /// is, and so does an extension that is under way. A shorter `ttl` than before is not taken: the keys may live for as long as
-    /// an extension under way has asked for.
+    /// A new holder has it from `now` on, with these terms. Its limits count from here. The deadline and an extension
+    /// under way stay. The ttl never gets shorter: the keys may live for as long as an extension under way has asked.
     ///
-    /// True says that it wants to be asked again at another time than before, or with another slack.
+    /// True: its timer or its slack may change.
     pub fn handle_term(&mut self, ttl: Duration, renewal: RenewalPolicy, now: Timestamp) -> bool {
-        // Where the limit of the one before was over, no renewal is planned any more.
+        // After the limit of the holder before, no renewal is planned.
         let none_planned = renewal.renew && self.extend_at.is_none() && !self.extending;
         let changed = (ttl, renewal) != (self.ttl(), self.renewal()) || none_planned;
         (self.ttl, self.asked) = (self.ttl.max(Nanos::new(ttl)), Asked::at(now, renewal));
@@ -281,19 +279,19 @@ impl Lifecycle {
         changed
     }
 
-    /// At `now` a node votes again that was away, and may have lost the key. The next renewal, which finds that out, comes
-    /// soon: a tenth of what is promised after the last one at the earliest, so that a node that comes and goes costs little,
-    /// and by a twentieth of it later as `random` says, so that not everybody comes at once.
+    /// A node that was away votes again at `now`, and may have lost the key. The next renewal, which finds that out,
+    /// comes sooner: at the earliest a tenth of what is promised after the last one, so that an unstable node costs
+    /// little. `random` adds up to a twentieth of it, so that not all leases come at once.
     ///
-    /// True says that it wants to be asked again at another time than before.
+    /// True: its timer changes.
     pub fn handle_node_back(&mut self, random: u8, now: Timestamp) -> bool {
         if self.lost.is_some() || !self.renews() || self.failing {
-            // What fails is tried again sooner than that.
+            // A failed extension is retried sooner than that.
             return false;
         }
         let chance = (self.promised() / 20).saturating_mul(u32::from(random)) / u32::from(u8::MAX);
         let soon = self.promised() / 10;
-        // One that is under way may have been sent before that node was there, also one of the holder's own.
+        // An extension under way, also the holder's own, may have been sent before the node was back.
         let after = Nanos::new(soon.saturating_add(chance));
         self.soon = Some(self.soon.map_or(after, |before| before.min(after)));
         if self.extending {
@@ -305,7 +303,7 @@ impl Lifecycle {
         self.extend_at != Some(planned)
     }
 
-    /// It is ended by other means than its time or its nodes. One that is lost keeps its reason.
+    /// It was ended by other means than its time or its nodes. A lost one keeps its reason.
     pub fn handle_ended(&mut self, reason: LossReason) {
         self.lost = self.lost.or(Some(reason));
         self.extend_at = None;
@@ -321,30 +319,30 @@ impl Lifecycle {
         self.asked.as_ref().map_or_else(RenewalPolicy::default, |asked| asked.renewal)
     }
 
-    /// What a grant or an extension promises when it takes no time.
+    /// What a grant or an extension promises if it takes no time.
     fn promised(&self) -> Duration {
         self.ttl().saturating_sub(self.drift.of(self.ttl()))
     }
 
-    /// How much of what was promised last has passed: from the deadline, and so from before the first send, like the
-    /// validity itself.
+    /// How much of the last promise has passed. It counts back from the deadline, and so from before the first send,
+    /// like the validity itself.
     fn passed(&self, now: Timestamp) -> Duration {
         self.promised().saturating_sub(validity::left(self.deadline, now))
     }
 
-    /// Plans the next renewal, a third of what is promised after the last one began to count, or sooner.
+    /// Plans the next renewal: a third of what is promised after the last one began to count, or sooner.
     fn plan(&mut self, now: Timestamp) {
         let after = self.soon.take().map_or_else(|| self.promised() / 3, Nanos::get);
         let until = after.saturating_sub(self.passed(now));
         self.extend_at = self.renews().then(|| now.saturating_add(until));
     }
 
-    /// When to try again what failed at `now`.
+    /// When to retry an extension that failed at `now`.
     fn retry_at(&self, now: Timestamp) -> Timestamp {
         now.saturating_add((self.promised() / 20).max(LEAST_RETRY))
     }
 
-    /// The limit of the holder's own that forbids another extension at `now`.
+    /// The holder's own limit that forbids another extension at `now`.
     fn limit(&self, now: Timestamp) -> Option<LossReason> {
         let over = |limit: Option<Duration>, since: Timestamp| {
             limit.is_some_and(|limit| now.saturating_since(since) >= limit)
@@ -361,15 +359,15 @@ impl Lifecycle {
 
     fn reason(&self, now: Timestamp) -> LossReason {
         match self.limit(now) {
-            // A limit only stops renewals; without them the lease would have ended all the same.
+            // A limit only stops renewals; without renewals the lease would have ended anyway.
             Some(limit) if self.renews() => limit,
             _ if self.failing || self.renews() => LossReason::RenewalFailed,
             _ => LossReason::NotRenewed,
         }
     }
 
-    /// The loss is told a little before the validity ends, so that it is known in time: a hundredth of the
-    /// ttl, between 2 and 50 ms, and a tenth of what is promised at most; or as long as the holder needs to stop.
+    /// A loss is told before the validity ends, to be known in time. The lead is a hundredth of the ttl, between 2 and
+    /// 50 ms, and at most a tenth of what is promised; or as long as the holder needs to stop.
     fn lead(&self) -> Duration {
         self.least_lead().max(self.renewal().stop_within.min(self.promised() / 2))
     }

@@ -1,4 +1,4 @@
-//! The lifecycle, driven by hand: what is due when.
+//! The lifecycle, driven by hand: what is due at which time.
 
 use alloc::format;
 
@@ -10,7 +10,7 @@ fn at(millis: u64) -> Timestamp {
     Timestamp::from_origin(Duration::from_millis(millis))
 }
 
-/// A lease of 9 s without drift but the fixed part, granted at zero: it ends at 9 s, is lost at 8.95 s.
+/// A lease of 9 s without drift, granted at zero: it ends at 9 s and is lost at 8.95 s.
 fn lease(renewal: RenewalPolicy) -> Lifecycle {
     let drift = Drift::new(0, Duration::ZERO);
     Lifecycle::new(at(0), at(9_000), TTL, drift, renewal)
@@ -142,7 +142,7 @@ fn every_accepted_lease_is_extended_warned_of_and_lost_in_this_order() {
         for drift in (1..=500).flat_map(|share| fixed.map(|fixed| (share, fixed))) {
             let drift = Drift::new(drift.0, Duration::from_millis(drift.1));
             let promised = ttl.saturating_sub(drift.of(ttl));
-            // With less than ten nanoseconds the thirds cannot be told apart, and no round can be won.
+            // Below ten nanoseconds the thirds are the same, and no round can be won.
             if promised < Duration::from_nanos(10) {
                 continue;
             }
@@ -253,10 +253,10 @@ fn a_node_that_is_back_brings_the_next_renewal_forward_and_no_nearer_than_a_tent
     let mut lease = lease(RenewalPolicy::default());
     assert!(lease.handle_node_back(0, at(300)));
     assert_eq!(lease.poll_timeout(), Some(at(900)));
-    // One that comes and goes changes nothing.
+    // A node that comes and goes changes nothing.
     assert!(!lease.handle_node_back(255, at(400)) && !lease.handle_node_back(0, at(500)));
     assert_eq!(lease.handle_timeout(at(900)), Some(LeaseAction::Extend));
-    // Another comes while this one is under way, which may not have been sent there.
+    // Another node comes back while this extension is under way, which may not have gone there.
     assert!(!lease.handle_node_back(255, at(900)));
     assert_eq!(lease.handle_extension(ExtendOutcome::Extended(at(9_900)), at(901)), None);
     assert_eq!(lease.poll_timeout(), Some(at(900 + 900 + 450)));
@@ -280,7 +280,7 @@ fn a_node_that_is_back_delays_no_retry_and_renews_nothing_that_is_not_to_be() {
     assert_eq!(lease.poll_timeout(), Some(at(6_000)));
 }
 
-/// One of the holder's own is not asked for here, and may have been sent before the node was there too.
+/// The holder's own extension is not asked for here; it too may have been sent before the node was back.
 #[test]
 fn an_extension_that_was_under_way_does_not_put_off_the_renewal_for_a_node_that_is_back() {
     let mut lease = lease(RenewalPolicy::default());
@@ -307,24 +307,24 @@ fn a_node_that_is_back_is_no_panic_however_long_a_lease_is() {
 fn the_next_holder_has_limits_and_a_plan_of_its_own() {
     let limited =
         RenewalPolicy { max_hold: Some(Duration::from_secs(5)), ..RenewalPolicy::default() };
-    // Asked for the same, with a renewal planned: nothing changes, not even one that was planned for sooner.
+    // The same terms with a planned renewal change nothing, not even a renewal planned sooner.
     let mut same = lease(limited);
     assert!(same.handle_node_back(0, at(500)));
     assert_eq!(same.poll_timeout(), Some(at(900)));
     assert!(!same.handle_term(TTL, limited, at(600)));
     assert_eq!(same.poll_timeout(), Some(at(900)));
-    // While it is extended, that goes on.
+    // An extension under way goes on.
     assert_eq!(same.handle_timeout(at(900)), Some(LeaseAction::Extend));
     assert!(!same.handle_term(TTL, limited, at(901)));
     assert_eq!(same.poll_timeout(), Some(at(6_000)));
 
-    // For longer: the next renewal is planned by that.
+    // A longer ttl plans the next renewal by that.
     let mut longer = lease(limited);
     assert!(longer.handle_term(2 * TTL, limited, at(1_000)));
     assert_eq!((longer.ttl(), longer.poll_timeout()), (2 * TTL, Some(at(1_000))));
     assert!(longer.renews());
 
-    // The limit of the one before was over, and that of the next one begins.
+    // The last holder's limit was over, and the next one's begins.
     let mut over = lease(limited);
     assert_eq!(over.handle_timeout(at(3_000)), Some(LeaseAction::Extend));
     assert_eq!(over.handle_extension(ExtendOutcome::Extended(at(12_000)), at(3_001)), None);
@@ -332,7 +332,7 @@ fn the_next_holder_has_limits_and_a_plan_of_its_own() {
     assert!(!over.may_be_extended(at(6_000)));
     assert!(over.handle_term(TTL, limited, at(9_000)));
     assert!(over.may_be_extended(at(9_000)));
-    // Planned for when the warning is due, it is not to be seen to any earlier.
+    // Planned for when the warning is due, it has no slack.
     assert_eq!((over.poll_timeout(), over.slack()), (Some(at(9_000)), Duration::ZERO));
 
     let mut last = lease(limited);
@@ -362,7 +362,7 @@ fn a_node_that_is_back_matters_to_no_lease_that_is_not_renewed_then() {
 fn it_is_told_in_time_that_work_has_to_stop() {
     let patient = RenewalPolicy { stop_within: Duration::from_secs(8), ..RenewalPolicy::default() };
     let mut lease = lease(patient);
-    // At most half of what is promised, and the work itself ends as late as it would without that.
+    // At most half of what is promised; the work itself ends as late as without it.
     assert_eq!(lease.stop_by(), at(8_950));
     assert_eq!(
         lease.handle_timeout(at(4_499)).map(|action| matches!(action, LeaseAction::Lose(_))),
@@ -371,7 +371,7 @@ fn it_is_told_in_time_that_work_has_to_stop() {
     let mut due = core::iter::from_fn(|| lease.handle_timeout(at(4_500)));
     assert!(due.any(|action| matches!(action, LeaseAction::Lose(_))));
 
-    // Of a short one a tenth of what is promised.
+    // For a short lease, a tenth of what is promised.
     let short = Lifecycle::new(
         at(0),
         at(10),
@@ -392,7 +392,7 @@ fn it_is_sound_until_a_warning_is_due_and_its_limit_is_no_reason_where_nothing_r
     assert_eq!(lease.handle_check(at(8_950)), Some(LeaseAction::Lose(LossReason::NotRenewed)));
 }
 
-/// It ends by itself, and the one who holds it now is told as any other.
+/// It ends by itself, and its holder is told as any other.
 #[test]
 fn the_next_holder_waits_for_the_extension_that_is_under_way_also_where_it_asks_for_more() {
     let mut lease = lease(RenewalPolicy::default());

@@ -1,7 +1,7 @@
-//! The line on the nodes: who waits for a resource, in which order, and what a node says of it.
+//! The line on the nodes: the waiters for a resource, their order, and what a node says of it.
 //!
-//! It is advice. A node lets the first in the line in where the key is free, and so decides in which order clients are
-//! served; whether a lease is granted, and up to when it holds, is decided as if there were no line.
+//! It is advice. It decides in which order clients are served: a node lets the first waiter in where the key is free.
+//! Whether a lease is granted, and up to when it holds, is decided as if there were no line.
 
 mod entered;
 mod news;
@@ -13,8 +13,8 @@ pub use entered::{Entered, ReadAccess};
 pub use news::LineNews;
 pub use wait_list::WaitList;
 
-/// One client in the line on the nodes: a process with its connections to all of them. It is drawn at random, and
-/// written as 16 lower-case hexadecimal digits.
+/// One client in the line: a process with its connections to all nodes. It is drawn at random, and written as 16
+/// lower-case hexadecimal digits.
 ///
 /// ```
 /// use quorlock_core::ClientId;
@@ -28,12 +28,12 @@ pub use wait_list::WaitList;
 pub struct ClientId([u8; 8]);
 
 impl ClientId {
-    /// Of these bytes, which must be random: two clients with one name would stand in one place.
+    /// A client with these bytes, which must be random: two clients with one name would share one place.
     pub const fn new(bytes: [u8; 8]) -> Self {
         Self(bytes)
     }
 
-    /// From how it is written; `None` if that is not exactly what [`to_hex`](ClientId::to_hex) writes.
+    /// Reads exactly what [`to_hex`](ClientId::to_hex) writes; `None` for any other text.
     pub fn from_hex(text: &[u8]) -> Option<Self> {
         const fn digit(byte: u8) -> Option<u8> {
             match byte {
@@ -53,7 +53,7 @@ impl ClientId {
         Some(Self(bytes))
     }
 
-    /// As it is written on the nodes: 16 lower-case hexadecimal digits, whose order is that of the bytes.
+    /// Its form on the nodes: 16 lower-case hexadecimal digits, which sort as the bytes do.
     pub fn to_hex(self) -> [u8; 16] {
         const fn digit(half: u8) -> u8 {
             if half < 10 { b'0' + half } else { b'a' + half - 10 }
@@ -87,7 +87,7 @@ impl FromStr for ClientId {
     }
 }
 
-/// What was read is no [`ClientId`].
+/// The text is no [`ClientId`].
 #[derive(Clone, Copy, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub struct InvalidClientId;
@@ -102,16 +102,16 @@ impl fmt::Display for InvalidClientId {
 
 impl core::error::Error for InvalidClientId {}
 
-/// Since when a client waits, in microseconds by the nodes' clocks. The smaller one comes first; where two are equal,
+/// Since when a client waits, in microseconds by the nodes' clocks. The smaller ticket comes first; of equal tickets,
 /// the smaller [`ClientId`].
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Ticket(u64);
 
 impl Ticket {
-    /// The largest one, which the score of a sorted set holds exactly.
+    /// The largest ticket, which the score of a sorted set holds exactly.
     pub const MAX: Self = Self((1 << 53) - 1);
 
-    /// A ticket of so many microseconds, or [`MAX`](Ticket::MAX).
+    /// A ticket of this many microseconds, at most [`MAX`](Ticket::MAX).
     pub const fn new(us: u64) -> Self {
         if us < Self::MAX.0 { Self(us) } else { Self::MAX }
     }
@@ -125,23 +125,23 @@ impl Ticket {
 /// What an acquire says of its client's place in the line.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Stand {
-    /// Who asks.
+    /// The client that asks.
     pub client: ClientId,
-    /// Where there is one, the client stands in the line with it until it is granted the resource, or its place is
-    /// dropped. Without one it only says its name, and does not overtake those who stand there.
+    /// With a ticket, the client stands in the line until it is granted the resource, or its place is dropped. Without
+    /// one it only says its name, and does not overtake the waiters.
     pub ticket: Option<Ticket>,
-    /// The first in the line has been given its time, and did not come: where it still is the first, its place is
-    /// dropped. It has its old place again when it asks again.
+    /// The first waiter, if it did not come in its time: its place is dropped if it still is the first. It gets its old
+    /// place back when it asks again.
     pub skip: Option<ClientId>,
 }
 
 impl Stand {
-    /// Says its name, and does not stand in the line.
+    /// A client that says its name, and does not stand in the line.
     pub const fn named(client: ClientId) -> Self {
         Self { client, ticket: None, skip: None }
     }
 
-    /// Stands in the line.
+    /// A client that stands in the line.
     pub const fn with(client: ClientId, ticket: Ticket) -> Self {
         Self { client, ticket: Some(ticket), skip: None }
     }
@@ -152,25 +152,25 @@ impl Stand {
     }
 }
 
-/// What a node tells a client of a line, without having been asked. It may be late, lost, told twice or wrong: it says
-/// when to ask, and nothing is granted by it.
+/// A node's unasked message to a client about a line. It may be late, lost, doubled or wrong: it says when to ask, and
+/// grants nothing.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum LineHint {
     /// The resource is free here, and this client is the first.
     Next,
-    /// The resource is free here, and this client comes after the first: should that one not come.
+    /// The resource is free here, and this client is next should the first not come.
     StandBy {
         /// The first.
         head: ClientId,
     },
-    /// This client has it, or has had it, and somebody has come to stand in the line for it.
+    /// This client has or had the resource, and another client now stands in the line for it.
     Wanted,
-    /// This client has it, and nobody stood in the line for it then.
+    /// This client has the resource, and nobody stood in the line for it at that time.
     Alone,
-    /// This client stands in the line to write, and a reader was kept out for that. One that waits no more leaves: what it
-    /// said of that may have been lost.
+    /// This client stands in the line to write, and a reader was kept out for it. A client that no longer waits leaves:
+    /// its first farewell may have been lost.
     KeepsOut {
-        /// The place for which that was.
+        /// The place for which the reader was kept out.
         ticket: Ticket,
     },
 }

@@ -1,6 +1,6 @@
 //! Why a lease ends: by its time, its nodes, its holder or its process.
 //!
-//! It decides which ends come over a holder, whose work may still have an effect on its way. It ends nothing.
+//! It decides which ends are a loss to a holder, whose work may still have an effect under way. It ends nothing.
 
 use core::fmt;
 
@@ -10,14 +10,14 @@ use core::fmt;
 pub enum LossReason {
     /// Its time is up, and it is not renewed.
     NotRenewed,
-    /// Its time is up, and renewing it failed: too few nodes answered in time, or this process
-    /// stood still, so that nothing was sent or no answer was taken.
+    /// Its time is up, and its renewal failed: too few nodes answered in time, or this process stood still, so that
+    /// nothing was sent or no answer was taken.
     RenewalFailed,
-    /// Too many nodes said that the key is gone, or somebody else's.
+    /// Too many nodes said that the key is gone, or another owner's.
     Gone,
     /// It was held for as long as `max_hold` allows.
     MaxHold,
-    /// The worker gave no heartbeat for longer than it promised to.
+    /// The worker gave no heartbeat for longer than it promised.
     NoHeartbeat,
     /// Its holder released it.
     Released,
@@ -25,7 +25,7 @@ pub enum LossReason {
     LeftToExpire,
     /// The process is shutting down.
     ShutDown,
-    /// This process was forked from the one that holds it. It is the parent's, and nobody is told of it here.
+    /// This process was forked from the holder's. The lease is the parent's, and nobody is told of it here.
     Forked,
 }
 
@@ -47,8 +47,8 @@ impl LossReason {
 }
 
 impl LossReason {
-    /// Whether it came over the holder, whose work may still have an effect on its way: neither the holder nor this
-    /// process has ended the lease.
+    /// Whether neither the holder nor this process has ended the lease: the holder's work may still have an effect
+    /// under way.
     pub const fn is_loss(self) -> bool {
         match self {
             Self::NotRenewed

@@ -1,20 +1,21 @@
-//! Which nodes make up a fleet: its name, a generation, and the names of its nodes, as they stand in the marker of each.
+//! The nodes of a fleet: its name, a generation, and the names of its nodes, as the marker of each node has them.
 //!
-//! It decides what is the same list: order and case are none of it. It never reads an address, and names no node itself.
+//! It decides which lists are the same: order and case do not matter. It never reads an address, and names no node
+//! itself.
 
 use alloc::{format, string::String, sync::Arc, vec::Vec};
 use core::fmt;
 
-/// What stands in a name is a letter, a digit, or one of these. Any other byte is written as `%` and two digits.
+/// A name contains letters, digits and these. Any other byte is written as `%` and two digits.
 const PLAIN: &[u8] = b"-._~:/[]%@";
 
 /// The nodes of a fleet, by their names.
 ///
-/// Every client of a fleet has the same: two lists that share a node have quorums that need not meet. A node keeps the list
-/// that it belongs to, and refuses clients with another one.
+/// Every client of a fleet has the same list: quorums of two lists that share a node need not meet. A node keeps the
+/// list that it belongs to, and refuses clients with another.
 #[derive(Clone, Eq, Hash, PartialEq)]
 pub struct Members {
-    /// `generation names fleet`, the names in order with commas between them: what stands in the marker.
+    /// The marker's form: `generation names fleet`, the names in order with commas between them.
     text: Arc<str>,
 }
 
@@ -34,17 +35,17 @@ impl Members {
         Self { text: Arc::from(format!("1 {} {fleet}", names.join(","))) }
     }
 
-    /// From what stands in a marker. Others may have written anything: then that is the name of a fleet without nodes.
+    /// Reads the text of a marker. A foreign text is taken for the name of a fleet without nodes.
     pub fn from_text(text: &str) -> Self {
         Self { text: Arc::from(text) }
     }
 
-    /// A name as it stands in a list, and is compared: in lower case, but for the path of a socket, and without blanks.
+    /// A name in the form that a list has and compares: in lower case, except the path of a socket, and without blanks.
     pub fn name(name: &str) -> String {
         normal(name)
     }
 
-    /// As it stands in a marker.
+    /// The text in a marker.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -66,7 +67,7 @@ impl Members {
         rest.split_once(' ')
     }
 
-    /// Those of the one that are not of the other.
+    /// The nodes of this list that the other does not have.
     fn without<'a>(&'a self, other: &Self) -> String {
         let other: Vec<&str> = other.nodes().collect();
         let own: Vec<&'a str> = self.nodes().filter(|name| !other.contains(name)).collect();
@@ -88,7 +89,7 @@ impl Members {
     }
 }
 
-/// A name as it is compared. Of the path of a socket the case matters.
+/// A name in the form that is compared. Case matters in the path of a socket.
 fn normal(name: &str) -> String {
     let is_path = name.starts_with("unix:");
     let mut normal = String::with_capacity(name.len());

@@ -1,22 +1,22 @@
-//! What a holder leaves on the nodes beside its key: its label, since when it holds, and the record of a leader.
+//! A holder's note on the nodes beside its key: its label, since when it holds, and the record of a leader.
 //!
-//! It decides which labels and texts are accepted, and how a note stands on a node. Nothing is decided by a note: whose
-//! key it is, only the owner tells.
+//! It decides which labels and texts are accepted, and the form of a note on a node. A note decides nothing: only the
+//! owner tells whose key it is.
 
 use alloc::{sync::Arc, vec::Vec};
 use core::{fmt, time::Duration};
 
 use super::fencing::FencingToken;
 
-/// How many digits a time has, or a token.
+/// The digits of a time or a token.
 const DIGITS: usize = 16;
-/// How many digits the length of a label has, before a text of another length.
+/// The digits of a label's length, where a text follows the label.
 const LENGTH: usize = 3;
-/// What a note with a record begins with: one without begins with a digit.
+/// The first byte of a note with a record. A note without begins with a digit.
 const PROCLAIMED: u8 = b'p';
 
-/// Who a holder is, in its own words: any bytes, at least one, at most [`Label::MAX_BYTES`]. Printed, whatever is not
-/// printable ASCII is escaped.
+/// A holder's name for itself: any bytes, at least one, at most [`Label::MAX_BYTES`]. Printing escapes bytes that are
+/// not printable ASCII.
 ///
 /// ```
 /// use quorlock_core::Label;
@@ -30,7 +30,7 @@ const PROCLAIMED: u8 = b'p';
 pub struct Label(Arc<[u8]>);
 
 impl Label {
-    /// The longest accepted label. One is sent with every acquire, and kept on every node for each resource.
+    /// The longest accepted label. Every acquire sends a label, and every node keeps one for each resource.
     pub const MAX_BYTES: usize = 128;
 
     /// Takes the bytes as they are; `None` if there are none, or too many.
@@ -57,13 +57,13 @@ impl fmt::Debug for Label {
     }
 }
 
-/// What a leader says of itself, such as an address: any bytes, at most [`LeaderText::MAX_BYTES`], or none. Printed,
-/// whatever is not printable ASCII is escaped.
+/// A leader's text about itself, such as an address: any bytes, at most [`LeaderText::MAX_BYTES`], or none. Printing
+/// escapes bytes that are not printable ASCII.
 #[derive(Clone, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct LeaderText(Arc<[u8]>);
 
 impl LeaderText {
-    /// The longest accepted text. It is kept on every node.
+    /// The longest accepted text. Every node keeps it.
     pub const MAX_BYTES: usize = 1024;
 
     /// Takes the bytes as they are; `None` if there are too many.
@@ -96,13 +96,13 @@ impl fmt::Debug for LeaderText {
     }
 }
 
-/// That somebody has been elected, in the words of that one: written once its round is won, and never before.
+/// The record of an elected leader. The leader writes it once its round is won, and never before.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub struct Record {
     /// Its term, which is the fencing token of its lease.
     pub term: FencingToken,
-    /// By this, records of one term are told in their order.
+    /// The order of the records of one term.
     pub number: u64,
     /// Its text.
     pub text: LeaderText,
@@ -114,16 +114,15 @@ impl Record {
         Self { term, number, text }
     }
 
-    /// Whether it takes the place of `other`.
+    /// Whether it replaces `other`.
     pub fn is_later_than(&self, other: &Self) -> bool {
         (self.term, self.number) > (other.term, other.number)
     }
 }
 
-/// The note of one acquire round: the same on every node, since it is made once.
+/// The note of one acquire round: the same on every node, as it is made once.
 ///
-/// The time is that of the holder's own wall clock when its round began, so that all nodes have one and the same note.
-/// It is as right as that clock.
+/// The time is that of the holder's own wall clock when its round began, and is as right as that clock.
 #[derive(Clone, Eq, Hash, PartialEq)]
 pub struct Note(Arc<Noted>);
 
@@ -138,12 +137,12 @@ impl Note {
     /// The longest note, in bytes.
     pub const MAX_BYTES: usize = 1 + 3 * DIGITS + LENGTH + Label::MAX_BYTES + LeaderText::MAX_BYTES;
 
-    /// A note of whoever holds since this time of its wall clock, in microseconds.
+    /// The note of a holder since this time of its wall clock, in microseconds.
     pub fn new(since_us: u64, label: Label) -> Self {
         Self(Arc::new(Noted { since_us, label: Some(label), record: None }))
     }
 
-    /// The same of one that has been elected.
+    /// The note of an elected leader.
     pub fn of_leader(since_us: u64, label: Option<Label>, record: Record) -> Self {
         Self(Arc::new(Noted { since_us, label, record: Some(record) }))
     }
@@ -153,18 +152,18 @@ impl Note {
         Duration::from_micros(self.0.since_us)
     }
 
-    /// Who the holder is; of a leader it may have none.
+    /// The holder's label; a leader may have none.
     pub fn label(&self) -> Option<&Label> {
         self.0.label.as_ref()
     }
 
-    /// The record of one that has been elected.
+    /// The record of an elected leader.
     pub fn record(&self) -> Option<&Record> {
         self.0.record.as_ref()
     }
 
-    /// As it stands on a node: sixteen digits of the time, and the label. With a record: `p`, sixteen digits each of the term,
-    /// the number and the time, three of the length of the label, the label and the text.
+    /// The form on a node: sixteen digits of the time, and the label. With a record: `p`, sixteen digits each of the
+    /// term, the number and the time, three of the label's length, the label and the text.
     ///
     /// ```
     /// use quorlock_core::{Label, Note};
@@ -192,7 +191,7 @@ impl Note {
         text
     }
 
-    /// From what stands on a node. Others may have written anything there: `None` if it is no note.
+    /// Reads the form on a node. Another program may have written anything there: `None` if it is no note.
     pub fn read(text: &[u8]) -> Option<Self> {
         let Some(rest) = text.strip_prefix(&[PROCLAIMED]) else {
             let (since_us, label) = read(text, DIGITS)?;
@@ -209,7 +208,7 @@ impl Note {
     }
 }
 
-/// So many digits of a number. One that has more is cut, such as a clock beyond the year 2286.
+/// Writes a number in this many digits. A larger number, such as a clock beyond the year 2286, becomes all nines.
 fn write(text: &mut Vec<u8>, number: u64, digits: usize) {
     let mut scale = (1..digits).fold(1_u64, |scale, _| scale.saturating_mul(10));
     let number = number.min(scale.saturating_mul(10).saturating_sub(1));
@@ -219,7 +218,7 @@ fn write(text: &mut Vec<u8>, number: u64, digits: usize) {
     }
 }
 
-/// A number of so many digits, and what stands behind it.
+/// A number of this many digits, and the rest of the text.
 fn read(text: &[u8], digits: usize) -> Option<(u64, &[u8])> {
     let (digits, rest) = text.split_at_checked(digits)?;
     let number = digits.iter().try_fold(0_u64, |number, digit| {

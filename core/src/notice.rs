@@ -1,62 +1,61 @@
-//! When a line is written to a log about something that lasts, or comes back: at once, and then once a minute with a
-//! count.
+//! When a log line is written about a state that lasts or comes back: at once, and then once a minute with a count.
 //!
-//! It decides for the log, and nothing of locks. However often something happens, it must never let that be told more than
-//! once a minute for long, nor keep silent for longer than that about a trouble that lasts.
+//! It decides for the log, and nothing of locks. It must never tell an event more than once a minute for long, however
+//! often it happens. It must never keep silent for longer than that about a trouble that lasts.
 //!
-//! - [`Watch`] follows the state of one thing, such as a node. A trouble that begins is told at once, up to three times in a
-//!   row; then a thing that goes to and fro costs one line for each trouble and minute. Its end is told at once where the
-//!   trouble was told, and not where it was not: so lines come in pairs.
-//! - [`Pacer`] counts what happens again and again, such as a release that was not confirmed, and limits how many such
-//!   things are told where there is no end of them.
+//! - [`Watch`] follows the state of one thing, such as a node. A trouble is told at once when it begins, up to three
+//!   times in a row. After that, a flapping thing costs one line for each trouble and minute. The end of a trouble is
+//!   told at once where the trouble was told, and otherwise not: so lines come in pairs.
+//! - [`Pacer`] counts repeated events, such as an unconfirmed release, and limits how many different events are told
+//!   where they may be endless.
 
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::{acquisition::WaitPolicy, time::Timestamp};
 
-/// How long a line is not told again.
+/// The pause before a line is told again.
 const EVERY: Duration = Duration::from_secs(60);
 
-/// How many lines more about a trouble that begins again are told before that, so that it is not told a minute late only
-/// because there was one before.
+/// How many more lines about a recurring trouble are told before that, so that an earlier trouble does not delay a new
+/// one by a minute.
 const SPARE: u32 = 2;
 
-/// A waiter says for whom it waits after this time, or after a quarter of its wait if that is less.
+/// A waiter says what it waits for after this time, or after a quarter of its wait if that is less.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// How a state is told.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Manner {
-    /// All is well: told where a trouble that was told is over.
+    /// All is well: told where it ends a trouble that was told.
     Over,
     /// The same, and when it begins for the first time.
     Once,
-    /// Not at all: it is a trouble of which something else tells, and it counts as told.
+    /// Not at all: another log line tells of this trouble, and it counts as told.
     Silent,
-    /// A trouble: told when it has lasted for this time, and again every minute for as long as it lasts. Until then it
-    /// counts for nothing, and the state before it goes on.
+    /// A trouble: told when it has lasted for this time, and again every minute while it lasts. Until then it does not
+    /// count, and the state before it goes on.
     Lasting(Duration),
 }
 
 /// What to tell of a state.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Notice {
-    /// How often the state has begun since this was told last: zero where it has lasted since then.
+    /// How often the state has begun since it was last told: zero where it has lasted since then.
     pub times: u64,
-    /// For how long it has lasted, as far as it was seen.
+    /// How long it has lasted, as far as seen.
     pub lasted: Duration,
 }
 
-/// One thing that is looked at now and then, with what has been told of it.
+/// The state of one thing that is looked at now and then, and what was told of it.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Watch<S> {
-    /// What was seen last, and since when.
+    /// The last state seen, and since when.
     seen: Option<(S, Timestamp)>,
-    /// What counts, and since when.
+    /// The state that counts, and since when.
     state: Option<(S, Timestamp)>,
     told: Vec<Told<S>>,
-    /// A trouble was told, and not yet that it is over.
+    /// Whether a trouble was told, and not yet its end.
     is_open: bool,
     next: Option<Timestamp>,
 }
@@ -65,9 +64,9 @@ pub struct Watch<S> {
 struct Told<S> {
     state: S,
     last: Option<Timestamp>,
-    /// Up to when the lines that were told have used up the minutes, one each.
+    /// The time up to which the told lines have used up the minutes, one each.
     used_until: Timestamp,
-    /// How often it has begun since it was told.
+    /// How often it has begun since it was last told.
     begun: u64,
 }
 
@@ -86,7 +85,7 @@ impl<S> Told<S> {
         Timestamp::from_origin(self.used_until.since_origin().saturating_sub(spare))
     }
 
-    /// It is told now. Returns how often it has begun since it was told before.
+    /// Marks it as told now. Returns how often it has begun since it was last told.
     fn tell(&mut self, now: Timestamp) -> u64 {
         self.last = Some(now);
         self.used_until = self.used_until.max(now).saturating_add(EVERY);
@@ -101,7 +100,7 @@ impl<S> Default for Watch<S> {
 }
 
 impl<S: Clone + PartialEq> Watch<S> {
-    /// The state in which it is seen at `now`, and how that is told. Returns what to tell of it, if that is now.
+    /// Takes the state seen at `now`, and the manner of telling it. Returns the notice, if it is to be told now.
     #[must_use]
     pub fn handle(&mut self, state: &S, manner: Manner, now: Timestamp) -> Option<Notice> {
         self.next = None;
@@ -129,7 +128,7 @@ impl<S: Clone + PartialEq> Watch<S> {
         told.begun = told.begun.saturating_add(u64::from(new));
         let (is_told, is_open) = match manner {
             Manner::Silent => {
-                // So that it is not made up for when it would be told.
+                // So that a later notice does not count it.
                 (told.begun, told.last) = (0, Some(now));
                 (false, true)
             }
@@ -137,7 +136,7 @@ impl<S: Clone + PartialEq> Watch<S> {
                 let first = told.last.is_none();
                 let is_told = told.begun > 0 && (was_open || first && manner == Manner::Once);
                 if first && !is_told {
-                    // It is the end of nothing, and not counted as one.
+                    // It ends no trouble, and is not counted as an end.
                     (told.begun, told.last) = (0, Some(now));
                 }
                 (is_told, was_open && !is_told)
@@ -155,17 +154,17 @@ impl<S: Clone + PartialEq> Watch<S> {
             return None;
         }
         let times = self.told(state).tell(now);
-        // The state before may have gone on meanwhile.
+        // The state may have begun before: one that did not last long enough does not interrupt it.
         let since = self.state.as_ref().map_or(now, |(_, since)| *since);
         Some(Notice { times, lasted: now.saturating_since(since) })
     }
 
-    /// When it has to be looked at again though nothing changes.
+    /// When to call [`handle`](Self::handle) again even if nothing changes.
     pub const fn poll_timeout(&self) -> Option<Timestamp> {
         self.next
     }
 
-    /// What counts as its state.
+    /// The state that counts.
     pub fn state(&self) -> Option<&S> {
         self.state.as_ref().map(|(state, _)| state)
     }
@@ -181,11 +180,11 @@ impl<S: Clone + PartialEq> Watch<S> {
     }
 }
 
-/// Keeps lines about what happens again and again from being told more than once a minute each.
+/// Tells a line about a repeated event at most once a minute.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Pacer<L> {
     lines: Vec<(L, Timestamp, u64)>,
-    /// How many different ones are told in a minute.
+    /// How many different lines are told in a minute.
     most: usize,
 }
 
@@ -196,8 +195,8 @@ impl<L> Default for Pacer<L> {
 }
 
 impl<L> Pacer<L> {
-    /// For lines that may be about anything, such as a resource: in a minute so many different ones are told, and as
-    /// many are remembered.
+    /// For endlessly many lines, such as one for each resource: at most `most` different lines are told in a minute and
+    /// remembered.
     #[must_use]
     pub const fn of_at_most(most: usize) -> Self {
         Self { lines: Vec::new(), most }
@@ -205,8 +204,8 @@ impl<L> Pacer<L> {
 }
 
 impl<L: PartialEq> Pacer<L> {
-    /// It has happened at `now`. `Some` says to tell it, and how often it has happened since it was told last, this
-    /// time included.
+    /// The event has happened at `now`. Returns `Some` if it is to be told, with how often it has happened since it was
+    /// last told, this time included.
     #[must_use]
     pub fn handle(&mut self, line: L, now: Timestamp) -> Option<u64> {
         let Some((_, last, times)) = self.lines.iter_mut().find(|(known, ..)| *known == line)
@@ -221,7 +220,8 @@ impl<L: PartialEq> Pacer<L> {
         Some(core::mem::take(times))
     }
 
-    /// It is not known, and takes the place of the one that was told the longest ago if there is no other.
+    /// Takes an unknown line. Without a free place, it replaces the line that was told the longest ago, after its
+    /// minute.
     fn handle_first(&mut self, line: L, now: Timestamp) -> Option<u64> {
         if self.lines.len() < self.most {
             self.lines.push((line, now, 0));
@@ -236,7 +236,7 @@ impl<L: PartialEq> Pacer<L> {
     }
 }
 
-/// When a waiter that began at `started` says for whom it waits, once; never where it waits for nobody.
+/// When a waiter that began at `started` says, once, what it waits for; never where it does not wait.
 pub fn says_at(policy: WaitPolicy, started: Timestamp) -> Option<Timestamp> {
     match policy {
         WaitPolicy::OneRound => None,

@@ -1,4 +1,4 @@
-//! What is told of a state that comes, lasts and goes, and what is not.
+//! Which notices a state gives that comes, lasts and goes.
 
 use super::*;
 
@@ -43,7 +43,7 @@ fn whoever_sleeps_until_the_timeout_misses_no_line() {
     assert_eq!(told, [5, 65, 125, 185]);
 }
 
-/// One line for each state and minute, with how often it was.
+/// One line for each state and minute, with its count.
 #[test]
 fn what_goes_to_and_fro_is_counted_and_its_last_state_is_told() {
     let mut watch = Watch::default();
@@ -67,7 +67,7 @@ fn what_goes_to_and_fro_is_counted_and_its_last_state_is_told() {
         (121, "up", 30),
     ];
     assert_eq!(told, expected);
-    // It stays up from 131 on: that it was down since has not been told, so that nothing is told to be over.
+    // It stays up from 131 on: the last time down was not told, so its end is not told either.
     assert_eq!(watch.handle(&"up", Manner::Once, at(131)), None);
     assert_eq!(watch.poll_timeout(), None);
     // After some quiet minutes it may be told three times in a row again.
@@ -92,7 +92,7 @@ fn what_was_well_from_the_beginning_is_told_when_it_is_so_again() {
     assert_eq!(late.handle(&"up", Manner::Over, at(1)).unwrap().times, 1, "it never was before");
 }
 
-/// However it goes to and fro: what was told as begun is told as over, at once, and nothing else is.
+/// However it flaps: the end of a told trouble is told at once, and no other end is.
 #[test]
 fn a_trouble_that_was_told_and_its_end_come_in_pairs() {
     let mut state = 7_u64;
@@ -118,7 +118,7 @@ fn a_trouble_that_was_told_and_its_end_come_in_pairs() {
                     pairs += u32::from(was_told);
                     is_open = false;
                 }
-                // Something else has told of it.
+                // Another log line tells of it.
                 "hidden" => is_open = true,
                 _ => is_open |= was_told,
             }
@@ -173,7 +173,7 @@ fn of_what_has_no_end_so_many_are_told_in_a_minute_and_remembered() {
     let told: Vec<u64> = (0..100).filter(|number| pacer.handle(*number, at(0)).is_some()).collect();
     assert_eq!(told, [0, 1]);
     assert_eq!(pacer.handle(0, at(30)), None);
-    // A place is free when what was told there may be told again.
+    // A place is free when its line may be told again.
     assert_eq!(pacer.handle(7, at(59)), None);
     assert_eq!(pacer.handle(0, at(60)), Some(2), "it was there twice since");
     assert_eq!(pacer.handle(7, at(61)), Some(1), "in the place of 1");

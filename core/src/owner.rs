@@ -32,7 +32,7 @@ impl Owner {
         Self(bytes)
     }
 
-    /// From the value as it stands on the nodes; `None` if it is not one that [`to_hex`](Owner::to_hex) writes.
+    /// Reads the value on a node; `None` unless [`to_hex`](Owner::to_hex) writes it.
     pub fn from_hex(text: &[u8]) -> Option<Self> {
         let digit =
             |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
@@ -41,18 +41,18 @@ impl Owner {
             let [high, low] = pair else { return None };
             *byte = digit(*high)? << 4 | digit(*low)?;
         }
-        // Whatever differs from what we write, such as in length, in case or in the bits of the version, is another's.
+        // A value that differs from what we write, in length, case or the version's bits, is another program's.
         let owner = Self::from_random(bytes);
         (owner.to_hex() == text).then_some(owner)
     }
 
-    /// A byte by which those part who do the same at one time.
+    /// A random byte that spreads out clients which would act at the same time.
     pub(crate) const fn random_byte(self) -> u8 {
         let [.., last] = self.0;
         last
     }
 
-    /// The value as it stands on the nodes: 32 lower-case hexadecimal digits.
+    /// The value on the nodes: 32 lower-case hexadecimal digits.
     pub fn to_hex(self) -> [u8; 32] {
         const fn digit(half: u8) -> u8 {
             if half < 10 { b'0' + half } else { b'a' + half - 10 }
@@ -106,8 +106,8 @@ impl FromStr for Owner {
     }
 }
 
-/// What was read is no owner of a lease: 32 lower-case hexadecimal digits of a version 4 UUID. It is the value of a key
-/// that another program has set.
+/// The text is no owner of a lease, which is 32 lower-case hexadecimal digits of a version 4 UUID. It is the value of a
+/// key that another program has set.
 #[derive(Clone, Copy, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub struct InvalidOwner;

@@ -33,11 +33,11 @@ impl RttEstimator {
     }
 }
 
-/// The round trip without load: the smallest of late, as far as that is known from rounds alone.
+/// The round trip without load: the smallest recent one, as far as rounds alone show it.
 ///
-/// What a round takes beyond it, it waits for others: for those of this process, or for the processes that share its
-/// machine. Whatever is to be long beside a round trip, and is waited for by others, rests on this one. The smoothed one
-/// begins with what the first rounds took while everybody connected, and one who asks seldom keeps that for long.
+/// Beyond it, a round waits for others: for rounds of this process, or for other processes on its machine. A pause that
+/// must be long beside a round trip, and for which others wait, is derived from this one. The smoothed round trip
+/// begins with the first rounds, while all clients connect, and a client that asks seldom keeps that for long.
 #[derive(Debug, Default)]
 pub struct UnloadedTrip {
     /// In nanoseconds; zero until the first sample.
@@ -45,8 +45,8 @@ pub struct UnloadedTrip {
 }
 
 impl UnloadedTrip {
-    /// Takes one sample: a smaller one at once, and of larger ones a sixty-fourth more each time, so that a network which
-    /// has become slower is learnt in a few hundred rounds, and a machine that is busy for a while is not taken for one.
+    /// Takes one sample: a smaller one counts at once, a larger one raises the value by a sixty-fourth at most. So a
+    /// slower network is learnt in a few hundred rounds, and a machine that is busy for a while is not taken for one.
     /// Two at once may lose one, which does no harm.
     pub fn sample(&self, elapsed: Duration) {
         let sample = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX).max(1);
@@ -55,7 +55,7 @@ impl UnloadedTrip {
         self.least.store(if old == 0 { sample } else { sample.min(risen) }, Ordering::Relaxed);
     }
 
-    /// The smallest round trip of late, once there is one.
+    /// The smallest recent round trip, once there is one.
     pub fn round_trip(&self) -> Option<Duration> {
         match self.least.load(Ordering::Relaxed) {
             0 => None,
@@ -123,13 +123,13 @@ mod tests {
     fn the_trip_without_load_is_the_smallest_of_late() {
         let unloaded = UnloadedTrip::default();
         assert_eq!(unloaded.round_trip(), None);
-        // While everybody connects.
+        // While all clients connect.
         unloaded.sample(10 * MS);
         unloaded.sample(30 * MS);
         assert!((10 * MS..11 * MS).contains(&unloaded.round_trip().unwrap()));
         unloaded.sample(MS / 4);
         assert_eq!(unloaded.round_trip(), Some(MS / 4), "one is enough");
-        // One of sixteen is not held up.
+        // One round of sixteen is not held up.
         for round in 0..1_000 {
             unloaded.sample(if round % 16 == 0 { MS / 4 } else { 5 * MS });
             assert!(unloaded.round_trip().unwrap() < MS / 3);

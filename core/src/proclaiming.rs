@@ -1,15 +1,15 @@
-//! What a leader says of itself, and which nodes have it.
+//! A leader's records, and which nodes have the current one.
 //!
-//! It decides which nodes are told when: at once, again where one did not take it, and anew from time to time, since nodes
-//! drop what stands beside a counter that nobody raises. It decides too from when on others may lead. It has no text, and
-//! tells nobody.
+//! It decides when each node is told: at once, again where it did not take the record, and anew from time to time, as
+//! nodes drop a record beside a counter that is not raised. It also decides from when on others may lead. It has no
+//! text, and tells nobody.
 
 use alloc::{vec, vec::Vec};
 use core::time::Duration;
 
 use super::{command::NodeId, loss::LossReason, round::Quorum, time::Timestamp};
 
-/// What one leader says, by its number, and what has become of that on the nodes.
+/// One leader's records, by number, and their state on the nodes.
 ///
 /// ```
 /// use quorlock_core::{NodeId, Proclaiming, Quorum};
@@ -31,20 +31,20 @@ use super::{command::NodeId, loss::LossReason, round::Quorum, time::Timestamp};
 pub struct Proclaiming {
     needed: usize,
     number: u64,
-    /// Which nodes have what is said now.
+    /// Which nodes have the current record.
     has: Vec<bool>,
-    /// What each node was told last, and whether its answer has come.
+    /// The number that each node was last told, and whether its answer has come.
     asked: Vec<(u64, bool)>,
-    /// Up to which number a quorum has taken what was said.
+    /// The largest number that a quorum has taken.
     confirmed: u64,
     /// When the loss of the lease was seen.
     lost_at: Option<Timestamp>,
-    /// Its leader has no work any more.
+    /// Whether the leader has ended its work.
     ended: bool,
 }
 
 impl Proclaiming {
-    /// One who has just been elected says the first thing.
+    /// The first record of a newly elected leader.
     pub fn new(quorum: Quorum) -> Self {
         let nodes = quorum.nodes();
         Self {
@@ -58,26 +58,26 @@ impl Proclaiming {
         }
     }
 
-    /// Which number it has, what is said now.
+    /// The number of the current record.
     pub const fn number(&self) -> u64 {
         self.number
     }
 
-    /// Says something else from now on, under the number that is returned.
+    /// Begins a new record, and returns its number.
     pub fn say(&mut self) -> u64 {
         self.number = self.number.saturating_add(1);
         self.has.fill(false);
         self.number
     }
 
-    /// All nodes may be asked again: those that owe an answer have had their time, and what they say later is not to be told
-    /// here.
+    /// Allows all nodes to be asked again: nodes that owe an answer have had their time. The caller hands in no later
+    /// answer of theirs.
     pub fn handle_time_up(&mut self) {
         self.asked.fill((0, true));
     }
 
-    /// Who is to be told what is said now: whoever lacks it, has not been told it, and owes no answer to what was said
-    /// before, so that a node which hangs is asked once in a time-out, however much is said meanwhile.
+    /// The nodes to tell the current record: each lacks it, has not been told it, and owes no answer to an earlier one.
+    /// So a node that hangs is asked once in a time-out, however many records begin meanwhile.
     pub fn lacking(&self) -> impl Iterator<Item = NodeId> {
         let all = self.has.iter().zip(&self.asked).enumerate();
         let lack =
@@ -85,14 +85,15 @@ impl Proclaiming {
         lack.map(|(index, _)| NodeId::new(index))
     }
 
-    /// A node is told what has this number, and something newer may be said by now; or it is not, since it cannot be asked.
+    /// A node is told the record with this number, which may be outdated by now; or it is not, as it cannot be asked.
     pub fn handle_asked(&mut self, node: NodeId, number: u64, is_asked: bool) {
         if let Some(asked) = self.asked.get_mut(node.index()) {
             *asked = (number, !is_asked);
         }
     }
 
-    /// A node has answered, and has taken what it was told, or has not. Says whether it has what is said now.
+    /// A node has answered, and has taken the record that it was told, or has not. Returns whether it took the current
+    /// one.
     pub fn handle_answer(&mut self, node: NodeId, is_taken: bool) -> bool {
         let Some(asked) = self.asked.get_mut(node.index()) else { return false };
         asked.1 = true;
@@ -108,37 +109,37 @@ impl Proclaiming {
         is_current
     }
 
-    /// How many nodes have what is said now.
+    /// How many nodes have the current record.
     pub fn told(&self) -> usize {
         self.has.iter().filter(|has| **has).count()
     }
 
-    /// Whether a quorum has taken this, or something newer.
+    /// Whether a quorum has taken this record, or a newer one.
     pub const fn is_confirmed(&self, number: u64) -> bool {
         self.confirmed >= number
     }
 
-    /// For how long nothing is to be told, if nothing else is said. A node that has lost the key gets the record with it,
-    /// when the lease is renewed. One that lacks the record alone gets it soon after; and what all have is told again before
-    /// they drop it.
+    /// How long nothing is to be told, if no new record begins. A node that has lost the key gets the record with it,
+    /// at a renewal of the lease. A node that lacks only the record gets it soon after. A record that all nodes have is
+    /// told again before they drop it.
     pub fn pause(&self, retention: Duration, ttl: Duration) -> Duration {
         if self.is_told() { retention / 4 } else { ttl / 3 }
     }
 
-    /// The pause is over.
+    /// The pause is over: a record that all nodes have is told again.
     pub fn handle_pause_over(&mut self) {
         if self.is_told() {
             self.has.fill(false);
         }
     }
 
-    /// When the loss was seen: now, where nobody has looked before.
+    /// When the loss was first seen: `now` at the first call.
     pub fn lost_at(&mut self, now: Timestamp) -> Timestamp {
         *self.lost_at.get_or_insert(now)
     }
 
-    /// From when on others may lead, once the term is lost for this reason: from the end of the lease on; and from the loss
-    /// on where the keys are gone, or have been given back, whatever is left of the time.
+    /// From when on others may lead, once the term is lost for this reason: from the end of the lease. If the keys are
+    /// gone or were given back, it is from the loss, if that is earlier.
     pub fn over_at(
         &mut self,
         reason: LossReason,
@@ -153,12 +154,12 @@ impl Proclaiming {
         }
     }
 
-    /// Its leader has ended its work.
+    /// The leader has ended its work.
     pub const fn handle_ended(&mut self) {
         self.ended = true;
     }
 
-    /// Whether its leader still is at work.
+    /// Whether the leader is still at work.
     pub const fn is_at_work(&self) -> bool {
         !self.ended
     }

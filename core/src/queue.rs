@@ -1,7 +1,8 @@
-//! Who waits for one resource in this process, in the order of arrival, and who of them may be let in now.
+//! The requests that wait for one resource in this process, in the order of arrival, and which of them may be let in
+//! now.
 //!
-//! It decides who is next. It knows no clock, no node and no lease, and calls nobody: who is let in comes out as a value.
-//! What a request is, its user says; one that has been taken out is gone from here.
+//! It decides which request is next. It knows no clock, node or lease, and calls nobody: it returns a request that is
+//! let in. Its user defines a request; a request that is taken out leaves nothing here.
 //!
 //! ```text
 //!                 ask, next_to_ask                handle_won
@@ -13,17 +14,18 @@
 //!
 //! # Invariants
 //!
-//! - **L1** Who is let in, to ask or by a hand-over, came before all who still stand in line.
-//! - **L2** At most one asks, and nobody while the resource is held here.
-//! - **L3** Whoever has left is not let in, nor told of a round; and nothing is left of it.
-//! - **L4** Where anybody waits, somebody asks or holds, or [`next_to_ask`](Queue::next_to_ask) yields who does.
-//! - **L5** A request for one round is not handed anything, nor let in while anybody stands in line but who has stood back for
-//!   it: it gets what the round finds that is under way, or one of its own where there is nobody else left to ask.
-//! - **L6** What is said of a place that is not the one that asks or holds changes nothing: of a lease that was lost
-//!   before, or of a leader that has gone already.
-//! - **L7** Who asks and stands back is behind all who stand in line, and may leave under the place that it came with.
+//! - **L1** A request that is let in, to ask or by a hand-over, came before all that still stand in line.
+//! - **L2** At most one request asks, and none while the resource is held here.
+//! - **L3** A request that left is not let in, nor told of a round, and leaves nothing behind.
+//! - **L4** While any request waits, one asks or holds, or [`next_to_ask`](Queue::next_to_ask) yields one.
+//! - **L5** A request for one round gets no hand-over. It is not let in while any request stands in line, except one
+//!   that has stood back for it. It gets the result of the round under way, or a round of its own if no other request
+//!   is left to ask.
+//! - **L6** Input for a place that neither asks nor holds changes nothing: for example of a lease lost before, or of a
+//!   leader already gone.
+//! - **L7** A leader that stands back is behind all that stand in line, and may leave under its first place.
 //!
-//! They are tested, each by name, in `tests/proof/protocol/queue.rs`, beside random schedules.
+//! Each is tested by name in `tests/proof/protocol/queue.rs`, beside random schedules.
 
 mod join;
 
@@ -33,22 +35,22 @@ use core::{mem, num::NonZeroU64};
 pub use self::join::{Comer, Joined, Known};
 use super::rare::{Rare, Unwritten};
 
-/// A place in the order of arrival. None is given twice.
+/// A place in the order of arrival, given once.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Place(NonZeroU64);
 
-/// What there is to do with the resource in this process.
+/// The state of the resource in this process.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Station {
-    /// Nobody asks for it, and nobody holds it.
+    /// No request asks for it or holds it.
     Free,
-    /// Who had this place asks the nodes for it.
+    /// The request with this place asks the nodes for it.
     Asked(Place),
-    /// It is held by what the one with this place has won, or by those to whom that was handed on.
+    /// It is held by the grant that the request with this place won, handed on or not.
     Held(Place),
 }
 
-/// Requests of one process for one resource.
+/// The requests of one process for one resource.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Queue<W> {
     station: Station,
@@ -56,14 +58,14 @@ pub struct Queue<W> {
     line: Rare<Line<W>>,
 }
 
-/// Who waits. Where nobody ever has, it takes no room.
+/// The waiting requests. It takes no room before the first.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 struct Line<W> {
-    /// Those who stand in line.
+    /// Requests in line.
     waiting: BTreeMap<Place, W>,
-    /// Those who want to know what the round finds that is under way.
+    /// Requests that share the result of the round under way.
     sharing: BTreeMap<Place, W>,
-    /// Those who have stood back, by the places that they came with: which they have now.
+    /// Requests that stood back: their present places by their first ones.
     moved: BTreeMap<Place, Place>,
 }
 
@@ -94,8 +96,7 @@ impl<W> Unwritten for Line<W> {
 }
 
 impl<W> Queue<W> {
-    /// Whether whoever comes may ask the nodes at once, and if so under which place: nobody asks or holds, and nobody
-    /// stands before it.
+    /// Lets a new request ask the nodes at once, and returns its place, if no request asks, holds or stands in line.
     pub fn ask(&mut self) -> Option<Place> {
         if self.station != Station::Free || !self.line.waiting.is_empty() {
             return None;
@@ -105,12 +106,12 @@ impl<W> Queue<W> {
         Some(place)
     }
 
-    /// A place in the order of arrival for one who asks beside the line, and may come to stand there later.
+    /// A place for a request that asks beside the line, and may stand there later.
     pub const fn reserve(&mut self) -> Place {
         self.place()
     }
 
-    /// Whether whoever has reserved this place asks for all from now on: nobody asks or holds, and nobody stands in line.
+    /// Whether the request with this reserved place leads from now on: no request asks, holds or stands in line.
     pub fn ask_at(&mut self, place: Place) -> bool {
         let may_ask = self.station == Station::Free && self.line.waiting.is_empty();
         if may_ask {
@@ -119,7 +120,7 @@ impl<W> Queue<W> {
         may_ask
     }
 
-    /// Stands in line where it has reserved a place.
+    /// Stands in line at a reserved place.
     pub fn stand_at(&mut self, place: Place, request: W) {
         self.line.waiting.insert(place, request);
     }
@@ -131,12 +132,13 @@ impl<W> Queue<W> {
         place
     }
 
-    /// Who asks the nodes stands in line again, behind all others, who may ask from now on: where nobody else stands there, the
-    /// first of those who share what it finds. It leaves under the place that it came with, or under the one that is returned.
+    /// The leader stands in line again, behind all others, which may ask from now on. If nobody else stands in line,
+    /// the first request that shares its result does from now on. The leader can leave under its first place or the
+    /// returned one.
     ///
     /// # Errors
     ///
-    /// The request, where nobody else waits, or this is not the one that asks.
+    /// The request, if no other waits, or `asks` does not ask.
     pub fn stand_back(&mut self, asks: Place, request: W) -> Result<Place, W> {
         let Some(line) = self.line.written().filter(|_| self.station == Station::Asked(asks))
         else {
@@ -154,22 +156,22 @@ impl<W> Queue<W> {
         Ok(place)
     }
 
-    /// Waits for what the round finds that is under way, or the next one.
+    /// Waits for the result of the round under way, or of the next.
     pub fn share(&mut self, request: W) -> Place {
         let place = self.place();
         self.line.sharing.insert(place, request);
         place
     }
 
-    /// One who stands in line shares from now on what the round finds, under the same place: its time is up, and the
-    /// round may end a little later. False where it stands there no more.
+    /// A request in line shares the round's result instead, under the same place: its time is up, and the round may end
+    /// a little later. False if it is no longer in line.
     pub fn share_instead(&mut self, place: Place) -> bool {
         let place = self.now_at(place);
         let Some(Line { waiting, sharing, .. }) = self.line.written() else { return false };
         waiting.remove(&place).map(|request| sharing.insert(place, request)).is_some()
     }
 
-    /// Leaves, from wherever it is. `None` says that it has been let in, or answered, before.
+    /// Leaves, from wherever it is. `None`: it was let in or answered before.
     pub fn leave(&mut self, place: Place) -> Option<W> {
         let place = self.now_at(place);
         self.forget(place);
@@ -177,7 +179,7 @@ impl<W> Queue<W> {
         waiting.remove(&place).or_else(|| sharing.remove(&place))
     }
 
-    /// Who asks the nodes from now on, where nobody asks or holds.
+    /// The request that asks the nodes from now on, if none asks or holds.
     pub fn next_to_ask(&mut self) -> Option<(Place, W)> {
         if self.station != Station::Free {
             return None;
@@ -188,7 +190,7 @@ impl<W> Queue<W> {
         Some(next)
     }
 
-    /// Who asks has won. False says that it was not this one.
+    /// The asking request has won. False if it has another place.
     pub fn handle_won(&mut self, place: Place) -> bool {
         let is_this = self.station == Station::Asked(place);
         if is_this {
@@ -198,8 +200,8 @@ impl<W> Queue<W> {
         is_this
     }
 
-    /// Who asks has gone without a lease, or what it has won is over and handed to nobody. False says that it was not
-    /// this one.
+    /// The asking request went without a lease, or its grant is over and was not handed on. False if that has another
+    /// place.
     pub fn handle_over(&mut self, place: Place) -> bool {
         let is_this = [Station::Asked(place), Station::Held(place)].contains(&self.station);
         if is_this {
@@ -209,12 +211,12 @@ impl<W> Queue<W> {
         is_this
     }
 
-    /// The first in line, if the resource is held under this place, and so might be handed on to it.
+    /// The first in line, if the resource is held under this place, and so may be handed on to it.
     pub fn first(&self, held: Place) -> Option<&W> {
         self.line.waiting.values().next().filter(|_| self.station == Station::Held(held))
     }
 
-    /// Takes out the first in line, to whom what is held under this place has been handed on.
+    /// Takes out the first in line, which gets the grant held under this place.
     pub fn hand_on(&mut self, held: Place) -> Option<(Place, W)> {
         if self.station != Station::Held(held) {
             return None;
@@ -224,13 +226,13 @@ impl<W> Queue<W> {
         Some(next)
     }
 
-    /// Takes out those who want to know what a round has found.
+    /// Takes out the requests that share a round's result.
     pub fn take_sharing(&mut self) -> Vec<W> {
         let sharing = self.line.written().map(|line| mem::take(&mut line.sharing));
         sharing.unwrap_or_default().into_values().collect()
     }
 
-    /// Takes out all who are told that they wait in vain.
+    /// Takes out all requests that `in_vain` says wait in vain.
     pub fn take_out(&mut self, mut in_vain: impl FnMut(&mut W) -> bool) -> Vec<W> {
         let mut out = Vec::new();
         let Some(Line { waiting, sharing, moved }) = self.line.written() else { return out };
@@ -240,46 +242,46 @@ impl<W> Queue<W> {
                 .filter_map(|(place, request)| in_vain(request).then_some(*place))
                 .collect();
             out.extend(gone.iter().filter_map(|place| requests.remove(place)));
-            // They are in their order.
+            // Both are in order.
             moved.retain(|_, now| gone.binary_search(now).is_err());
         }
         out
     }
 
-    /// Takes out everybody who waits. Who asks may leave as before.
+    /// Takes out all waiting requests. The asking request may leave as before.
     pub fn take_all(&mut self) -> Vec<W> {
         self.take_out(|_| true)
     }
 
-    /// Who asks or holds.
+    /// Which request asks or holds.
     pub const fn station(&self) -> Station {
         self.station
     }
 
-    /// Whether nobody asks, holds or waits.
+    /// Whether no request asks, holds or waits.
     pub fn is_idle(&self) -> bool {
         self.station == Station::Free
             && self.line.waiting.is_empty()
             && self.line.sharing.is_empty()
     }
 
-    /// Whether nobody stands in line.
+    /// Whether no request stands in line.
     pub fn is_empty(&self) -> bool {
         self.line.waiting.is_empty()
     }
 
-    /// How many stand in line.
+    /// How many requests stand in line.
     pub fn len(&self) -> usize {
         self.line.waiting.len()
     }
 
-    /// How many stand in line before this place, where it stands there itself.
+    /// How many requests are in line before this place, if it is in line itself.
     pub fn ahead(&self, place: Place) -> Option<usize> {
         let place = self.now_at(place);
         self.line.waiting.contains_key(&place).then(|| self.line.waiting.range(..place).count())
     }
 
-    /// The request with this place, where it waits.
+    /// The request with this place, if it waits.
     pub fn get_mut(&mut self, place: Place) -> Option<&mut W> {
         let place = self.now_at(place);
         let Line { waiting, sharing, .. } = self.line.written()?;
@@ -289,12 +291,12 @@ impl<W> Queue<W> {
         }
     }
 
-    /// Which place one has that came with this.
+    /// The present place of the request that came with this one.
     pub fn now_at(&self, place: Place) -> Place {
         self.line.moved.get(&place).copied().unwrap_or(place)
     }
 
-    /// The one that has this place now is not here any more.
+    /// Forgets that a request moved to this place.
     fn forget(&mut self, place: Place) {
         if let Some(line) = self.line.written() {
             line.moved.retain(|_, now| *now != place);

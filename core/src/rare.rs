@@ -1,7 +1,7 @@
-//! What few have: it takes the room of a pointer until somebody writes to it.
+//! A value that is seldom written to: until then it takes the room of a pointer.
 //!
-//! It decides nothing. Whether it has been written to must never make a difference to anybody: one that was and is as before
-//! equals one that never was.
+//! It decides nothing. Whether it was written to must never make a difference: a value that was written to and is as
+//! before equals a value that never was.
 
 use alloc::{boxed::Box, collections::BTreeMap};
 use core::{
@@ -9,9 +9,9 @@ use core::{
     ops::{Deref, DerefMut},
 };
 
-/// A value that has a state in which nobody has written to it.
+/// A value with an unwritten state.
 pub(crate) trait Unwritten {
-    /// As it is then.
+    /// The value in that state.
     fn unwritten<'a>() -> &'a Self
     where
         Self: 'a;
@@ -26,13 +26,12 @@ impl<K, V> Unwritten for BTreeMap<K, V> {
     }
 }
 
-/// Such a value. Whatever borrows it to be changed makes room for it: what would change nothing asks
-/// [`written`](Rare::written).
+/// Such a value. A mutable borrow allocates it: a caller that would change nothing uses [`written`](Rare::written).
 #[derive(Clone, Debug)]
 pub(crate) struct Rare<T>(Option<Box<T>>);
 
 impl<T> Rare<T> {
-    /// What somebody has written to, where anybody has.
+    /// The value, if it was written to.
     pub(crate) fn written(&mut self) -> Option<&mut T> {
         self.0.as_deref_mut()
     }

@@ -1,8 +1,8 @@
-//! Readers and writers: what a reader's token is, and why readers and writers keep out of each other's way.
+//! Readers and writers: a reader's token, and why readers and writers exclude each other.
 //!
-//! It decides nothing by itself: a reader is a [`Round`](super::Round) for [`Target::Shared`](super::Target::Shared), which is
-//! won, confirmed, extended and released as any other. A writer is a plain lease. What is different is what a node does, R
-//! being the key, E the entries of readers beside it, and F the counter:
+//! It decides nothing by itself: a reader is a [`Round`](super::Round) for [`Target::Shared`](super::Target::Shared),
+//! won, confirmed, extended and released as any other. A writer is a plain lease. Only the node acts differently, where
+//! R is the key, E the entries of readers beside it, and F the counter:
 //!
 //! ```text
 //! acquire:          if R is absent or shared: E += owner; R := shared; reply Granted(F)               else Denied
@@ -13,34 +13,33 @@
 //!
 //! # Invariants
 //!
-//! - **RW1** At a node R is a writer's or shared. An entry counts only while R is shared; one found where R is absent is
-//!   void.
+//! - **RW1** At a node R is a writer's or shared. An entry counts only while R is shared; where R is absent it is void.
 //! - **RW2** A shared R outlives every entry that has not ended; only the end, or the release, of the last one ends it.
 //! - **RW3** A reader's vote: its grant answered at most S, and its entry stood from there to a moment at which F >= S.
 //! - **RW4** A reader never lowers F; it raises it only to its S, only while its entry stands, or from nothing as a writer
 //!   would.
-//! - **RW5** No verdict, vote or token depends on who stands in a line.
+//! - **RW5** No verdict, vote or token depends on a line.
 //! - **RW6** An entry is made by an acquire or, after a confirmed extension, by a restore.
 //!
-//! **Why it holds.** Readers and a writer are never at one node together (RW1, RW2), and two quorums share a node, so that
-//! their leases do not overlap. S is the largest F of a quorum of grants. Of a writer behind a reader: at the node that both
-//! have a vote of, its acquire came after the reader's vote, and found F >= S, so that its token is above S. Of a reader
-//! behind a writer: its grant found F >= T, and answered at most S. A reader's confirm needs no guard `F <= S` as a
-//! writer's does: while its entry stands only other readers can have raised F.
+//! **Why it holds.** Readers and a writer are never at one node together (RW1, RW2), and two quorums share a node, so
+//! that their leases do not overlap. S is the largest F of a quorum of grants. A writer behind a reader shares a voting
+//! node with it. There its acquire came after the reader's vote, and found F >= S, so that its token is above S. The
+//! grant of a reader behind a writer found F >= T there, and answered at most S. A reader's confirm needs no guard `F
+//! <= S` as a writer's does: while its entry stands only other readers can have raised F.
 
 use alloc::string::{String, ToString};
 use core::{fmt, str::FromStr};
 
 use super::fencing::{FencingToken, InvalidToken};
 
-/// Up to which write a reader may see: the point in the order of the writers of a resource at which it reads.
+/// The last write that a reader may see: the point in the order of a resource's writers at which it reads.
 ///
-/// A writer that was granted its lease before this reader asked has a token that is at most this; one that asks after the
-/// reader was granted its own has a larger one. A reader that asks later has one that is no smaller. Readers may have the
-/// same one, which is not a sign of anything.
+/// A writer that was granted its lease before this reader asked has a token of at most this. A writer that asks after
+/// the reader's grant has a larger one. A reader that asks later has a token that is no smaller. Readers may have equal
+/// tokens, which means nothing.
 ///
-/// A reader that was paused may read after its lease has ended, when somebody has written since. Whoever keeps the largest
-/// [`FencingToken`] beside what is written can tell: [`covers`](ReadToken::covers) says whether the reader may see it.
+/// A paused reader may read after its lease has ended, when a writer has written since. A store that keeps the largest
+/// [`FencingToken`] beside its data can tell: [`covers`](ReadToken::covers) says whether the reader may see the data.
 ///
 /// ```
 /// use quorlock_core::{FencingToken, ReadToken};
@@ -54,8 +53,8 @@ use super::fencing::{FencingToken, InvalidToken};
 pub struct ReadToken(FencingToken);
 
 impl ReadToken {
-    /// The token of this number. One above [`FencingToken::MAX`], which no node grants, is cut to it; `try_from` refuses
-    /// it.
+    /// The token of this number. A number above [`FencingToken::MAX`], which no node grants, is cut to it; `try_from`
+    /// refuses it.
     pub const fn new(number: u64) -> Self {
         Self(FencingToken::new(number))
     }
@@ -65,14 +64,14 @@ impl ReadToken {
         self.0.get()
     }
 
-    /// Whether a reader with this token may see what the writer with that one has left.
+    /// Whether a reader with this token may see what the writer with token `written` has left.
     pub fn covers(self, written: FencingToken) -> bool {
         written <= self.0
     }
 }
 
 impl From<FencingToken> for ReadToken {
-    /// That of one who reads what the holder of this token has written, and nothing later.
+    /// The token of a reader that may see what the holder of `token` has written, and nothing later.
     fn from(token: FencingToken) -> Self {
         Self(token)
     }

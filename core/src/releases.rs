@@ -1,14 +1,14 @@
 //! The releases that one node has not confirmed yet.
 //!
-//! It decides which of them are sent together, for how long to pause, how many are kept, and how long a release may take at
-//! all. When one is due, and when it is given up, [`UnconfirmedRelease`] says. It forgets none that it has not handed out.
+//! It decides which are sent together, how long to pause, how many are kept, and how long a release may take at all.
+//! [`UnconfirmedRelease`] says when one is due, and when it is given up. It forgets none that it has not handed out.
 //!
 //! # Invariants
 //!
-//! - **U1** Each one is handed out again and again until it is confirmed, over, or has to make room.
-//! - **U2** None is handed out before it is due, nor while it is under way.
-//! - **U3** To a node that answers nothing one at a time is sent, with pauses that double.
-//! - **U4** No more wait than [`MOST`](Unconfirmed::MOST), and one batch that is under way: the oldest of those makes room.
+//! - **U1** Each release is handed out again until it is confirmed, over, or has to make room.
+//! - **U2** None is handed out before it is due, or while it is under way.
+//! - **U3** A node that answers nothing is sent one at a time, with pauses that double.
+//! - **U4** At most [`MOST`](Unconfirmed::MOST) wait, plus a batch under way: the oldest waiting one makes room.
 
 use alloc::{
     collections::{BTreeMap, VecDeque},
@@ -21,14 +21,15 @@ use super::{footprint::UnconfirmedRelease, time::Timestamp};
 /// How many are sent at once to a node that answers.
 const BATCH: usize = 32;
 
-/// Pauses double from the first to the last of these while a node answers nothing.
+/// The pause after no answer doubles from the first of these to the last.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
-/// A release, and what it is of.
+/// A release, and the data of its caller.
 pub type Kept<R> = (UnconfirmedRelease, R);
 
-/// The releases of one node, each with what it is of. Its times are those of a clock that may only err by running behind.
+/// The releases of one node, each with data of the caller. Its times are of the steady clock, which errs only by
+/// running behind.
 ///
 /// ```
 /// use core::time::Duration;
@@ -45,23 +46,23 @@ pub type Kept<R> = (UnconfirmedRelease, R);
 /// ```
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Unconfirmed<R> {
-    /// Those that may be sent, in the order in which their turn comes.
+    /// Releases that may be sent, in this order.
     due: VecDeque<Kept<R>>,
-    /// Those that wait for their time, by that time.
+    /// Releases that are not due yet, by their time.
     later: BTreeMap<(Timestamp, u64), Kept<R>>,
-    /// Tells those for the same time apart.
+    /// Tells releases of the same time apart.
     next_number: u64,
-    /// How many are sent at once, and how long the next pause is where nothing is answered.
+    /// How many are sent at once, and the next pause after no answer.
     batch: usize,
     pause: Duration,
 }
 
-/// What is done next.
+/// The next step.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Batch<R> {
-    /// These are sent now.
+    /// To send now.
     pub due: Vec<Kept<R>>,
-    /// Their keys must have expired.
+    /// No longer sent: their keys must have expired.
     pub given_up: Vec<R>,
 }
 
@@ -78,14 +79,13 @@ impl<R> Default for Unconfirmed<R> {
 }
 
 impl<R> Unconfirmed<R> {
-    /// The most that are kept for a node; beyond it the oldest is given up, and its key expires.
+    /// How many are kept for a node at most; beyond that the oldest is given up, and its key expires.
     pub const MOST: usize = 16_384;
 
-    /// The pause before the first one is sent, and between two looks: what has failed a moment ago would fail again at
-    /// once.
+    /// The pause before the first release is sent, and between two looks: a retry at once would fail again.
     pub const PAUSE: Duration = FIRST_PAUSE;
 
-    /// Keeps one, and returns the one that has to make room for it.
+    /// Keeps a release, and returns the one that makes room for it.
     pub fn push(&mut self, release: UnconfirmedRelease, of: R, now: Timestamp) -> Option<R> {
         let is_full = self.len() >= Self::MOST;
         let oldest = is_full.then(|| {
@@ -99,7 +99,7 @@ impl<R> Unconfirmed<R> {
         oldest.flatten().map(|(_, of)| of)
     }
 
-    /// Those whose time has come, as many as are sent at once, and those before them that are over.
+    /// Takes the due releases, as many as are sent at once, and those before them that are over.
     pub fn take(&mut self, now: Timestamp) -> Batch<R> {
         while let Some(first) = self.later.first_entry()
             && now >= first.get().0.from()
@@ -115,7 +115,7 @@ impl<R> Unconfirmed<R> {
         batch
     }
 
-    /// A batch of so many was sent, and these have not been answered. Says for how long to pause where none has.
+    /// A batch of `sent` releases is done, and `open` were not answered. Returns the pause if none was.
     pub fn handle_sent(&mut self, open: Vec<Kept<R>>, sent: usize) -> Option<Duration> {
         let is_stuck = open.len() >= sent;
         self.due.extend(open);
@@ -128,13 +128,13 @@ impl<R> Unconfirmed<R> {
         Some(pause)
     }
 
-    /// One was answered, and is to be sent again later.
+    /// A release was answered, and is to be sent again later.
     pub fn put(&mut self, kept: Kept<R>) {
         self.next_number = self.next_number.wrapping_add(1);
         self.later.insert((kept.0.from(), self.next_number), kept);
     }
 
-    /// When the next one is due. Where none is left, the next that comes begins anew.
+    /// When the next release is due. If none is left, the batch and the pause start over.
     pub fn poll_timeout(&mut self) -> Option<Timestamp> {
         let next = self.due.front().or_else(|| self.later.values().next());
         let next = next.map(|(release, _)| release.from());
@@ -144,20 +144,20 @@ impl<R> Unconfirmed<R> {
         next
     }
 
-    /// How many are kept, without those that are under way.
+    /// How many are kept, without those under way.
     pub fn len(&self) -> usize {
         self.due.len().saturating_add(self.later.len())
     }
 
-    /// Whether none is.
+    /// Whether none is kept.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// How long a release waits for a quorum, in line and after it: ten node timeouts, and at most a second unless one of
-/// them is longer. No validity depends on it, so that there is no hurry: a hiccup of the nodes need not look like a
-/// release that failed.
+/// How long a release waits for a quorum, its turn included: ten node timeouts, but at most a second, or one node
+/// timeout if that is longer. No validity depends on it, so that a hiccup of the nodes need not look like a failed
+/// release.
 pub fn longest_release(node_timeout: Duration) -> Duration {
     node_timeout.saturating_mul(10).min(Duration::from_secs(1)).max(node_timeout)
 }

@@ -1,7 +1,7 @@
 //! Values that users store, for `serde`: the fencing token as a number, the owner and the reason of a loss as text.
 //!
-//! It decides how they are written. What is read must be what this crate would have written: a number that is no token
-//! is an error, and never cut.
+//! It decides how they are written. It reads only what this crate would have written: a number that is no token is an
+//! error, and never cut.
 
 use core::fmt;
 
@@ -51,7 +51,7 @@ impl Visitor<'_> for Text {
     }
 }
 
-/// By its name in `snake_case`; for logs and reports, so that it is written and not read.
+/// Its name in `snake_case`. It is for logs and reports, and so is written and not read.
 impl Serialize for LossReason {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.name())

@@ -1,24 +1,24 @@
-//! Values that are found again by a key, which nobody else gets.
+//! Values that are found again by a unique key.
 //!
-//! It decides where a value stands. A key whose value has been taken out must never find another one. The places of a burst
-//! stay for as long as any of them is taken: what is large is to stand in a box.
+//! It decides where a value stands. The key of a removed value must never find another one. The places of a burst stay
+//! for as long as any of them is taken: a large value must stand in a box.
 
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
-/// From this size on, the memory of a slab that has become empty is given back.
+/// Above this size, a slab that becomes empty gives its memory back.
 const MANY: usize = 1024;
 
 /// Where a value stands.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(crate) struct Key {
     index: u32,
-    /// One more than values have stood there before, so that an `Option` of a key needs no more room.
+    /// Rises with each value removed from the place. Never zero, so that an `Option` of a key needs no more room.
     generation: NonZeroU32,
 }
 
 impl Key {
-    /// Where it stands, which another one may do later.
+    /// The place, which another value may take later.
     pub(crate) const fn index(self) -> u32 {
         self.index
     }
@@ -28,9 +28,9 @@ impl Key {
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct Slab<T> {
     entries: Vec<Entry<T>>,
-    /// Which entries are empty.
+    /// The empty entries.
     free: Vec<u32>,
-    /// The generation of entries that are new.
+    /// The generation of new entries.
     generation: NonZeroU32,
 }
 

@@ -1,7 +1,7 @@
-//! The target: what one lease covers on the nodes, and whether it shares it. A plain lease covers one resource by itself.
+//! The target: what one lease covers on the nodes, and whether it is shared. A plain lease covers one resource alone.
 //!
-//! It decides what a set of resources is: which of them, each once, in an order that does not depend on who asked. A
-//! target of one resource must need no memory beside that resource.
+//! It decides what a set of resources is: each resource once, in an order that does not depend on the client. A target
+//! of one resource must need no memory beside that resource.
 
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use core::{fmt, slice};
@@ -11,7 +11,7 @@ use super::{
     slots::{Slot, Slots},
 };
 
-/// What a lease covers on the nodes: whatever is acquired, extended and released together, under one owner.
+/// What a lease covers on the nodes: the keys that are acquired, extended and released together, under one owner.
 ///
 /// A clone is cheap.
 ///
@@ -33,18 +33,18 @@ pub enum Target {
     Set(ResourceSet),
     /// One resource, together with other readers: `reading` says what that means on a node.
     Shared(Resource),
-    /// One resource that its owner had by itself, and shares with readers since. Where a node still has it as a key of that
-    /// owner, an extension makes it an entry of that owner, and a release deletes it; for the rest it is as `Shared`.
+    /// One resource that its owner first held alone, and now shares with readers. Where a node still has the owner's
+    /// own key, an extension turns it into the owner's entry, and a release deletes it. Otherwise it is as `Shared`.
     Downgraded(Resource),
-    /// One slot of a semaphore, which is held as any resource is.
+    /// One slot of a semaphore, held like any resource.
     Slot(Slot),
-    /// Whichever slot of a semaphore is free. It is asked for, and never held; a release of it is one of all the slots that
-    /// may have been taken.
+    /// Any free slot of a semaphore. It is requested, and never held; its release covers all slots that may have been
+    /// taken.
     AnyOf(Slots),
 }
 
 impl Target {
-    /// Its resource; of several, the first in byte order; of any slot, that in whose line one waits for it.
+    /// Its resource; of several, the first in byte order; of any slot, the resource in whose line clients wait.
     pub fn resource(&self) -> &Resource {
         match self {
             Self::One(resource) | Self::Shared(resource) | Self::Downgraded(resource) => resource,
@@ -66,7 +66,7 @@ impl Target {
         }
     }
 
-    /// In whose lines those stand who wait for it.
+    /// The resources in whose lines clients wait for it.
     pub fn lines(&self) -> &[Resource] {
         match self {
             Self::One(_) | Self::Set(_) | Self::Shared(_) | Self::Downgraded(_) => self.resources(),
@@ -75,13 +75,13 @@ impl Target {
         }
     }
 
-    /// How many they are.
+    /// The number of its resources.
     #[allow(clippy::len_without_is_empty, reason = "there is always one")]
     pub fn len(&self) -> usize {
         self.resources().len()
     }
 
-    /// Whether it covers this one.
+    /// Whether it covers this resource.
     pub fn covers(&self, resource: &Resource) -> bool {
         match self {
             Self::One(one) | Self::Shared(one) | Self::Downgraded(one) => one == resource,
@@ -105,7 +105,7 @@ impl Target {
         matches!(self, Self::Shared(_) | Self::Downgraded(_))
     }
 
-    /// Whether it is held together with other readers by one who had it alone.
+    /// Whether it is held together with other readers, by an owner that first held it alone.
     pub const fn is_downgraded(&self) -> bool {
         matches!(self, Self::Downgraded(_))
     }
@@ -168,10 +168,10 @@ struct Sorted {
 }
 
 impl ResourceSet {
-    /// The most resources of a set. A node sets all of their keys in one step, and answers nobody meanwhile.
+    /// The most resources of a set. A node sets all their keys in one step, and answers no other client meanwhile.
     pub const MOST: usize = 32;
 
-    /// Sorts them, and leaves out what is there twice.
+    /// Sorts them, and drops duplicates.
     ///
     /// # Errors
     ///
@@ -198,5 +198,5 @@ impl ResourceSet {
     }
 }
 
-// A plain lease must not become dearer: a word says what it is, and nothing is allocated.
+// A plain lease must not cost more: one word for its kind, and no allocation.
 const _: () = assert!(size_of::<Target>() <= size_of::<Resource>() + size_of::<usize>());

@@ -5,8 +5,7 @@
 
 use core::{fmt, num::NonZeroU64, time::Duration};
 
-/// A length of time as it is kept in large numbers: in whole nanoseconds, 584 years at most. It takes eight bytes, and so
-/// does an `Option` of it.
+/// A compact length of time: whole nanoseconds, 584 years at most. It takes eight bytes, and so does an `Option` of it.
 ///
 /// ```
 /// use core::time::Duration;
@@ -19,20 +18,20 @@ use core::{fmt, num::NonZeroU64, time::Duration};
 /// ```
 #[derive(Clone, Copy, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Nanos(
-    /// One more than they are.
+    /// The nanoseconds plus one.
     NonZeroU64,
 );
 
 impl Nanos {
-    /// None at all.
+    /// No time at all.
     pub const ZERO: Self = Self(NonZeroU64::MIN);
 
-    /// As long as that, or as can be expressed.
+    /// This time, or the longest that can be expressed.
     pub const fn new(time: Duration) -> Self {
         Self(NonZeroU64::MIN.saturating_add(nanos(time)))
     }
 
-    /// How long it is.
+    /// The length of time.
     pub const fn get(self) -> Duration {
         Duration::from_nanos(self.0.get() - 1)
     }
@@ -49,8 +48,7 @@ const fn nanos(time: Duration) -> u64 {
     seconds.saturating_add(time.subsec_nanos() as u64)
 }
 
-/// A point on the clock of one `Runtime`, in nanoseconds since that
-/// runtime's origin.
+/// A point on the clock of one `Runtime`, in nanoseconds since that runtime's origin.
 ///
 /// All arithmetic saturates, after 584 years: nothing here panics or wraps.
 ///
@@ -67,7 +65,7 @@ const fn nanos(time: Duration) -> u64 {
 pub struct Timestamp(Nanos);
 
 impl Timestamp {
-    /// Later than all others.
+    /// The latest point.
     pub(crate) const NEVER: Self = Self(Nanos::new(Duration::MAX));
 
     /// The origin of the clock.
@@ -88,7 +86,7 @@ impl Timestamp {
         Self(Nanos(self.0.0.saturating_add(nanos(distance))))
     }
 
-    /// How long after `earlier` this point lies; zero where it does not.
+    /// How long after `earlier` this point lies; zero if it lies before.
     pub const fn saturating_since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.0.get().saturating_sub(earlier.0.0.get()))
     }

@@ -1,49 +1,49 @@
-//! Who is due when: one entry for each lease that is held and each request that waits, in the order of time.
+//! The timers: one entry for each held lease and each waiting request, in the order of time.
 //!
-//! It decides what is taken out together, and whether whoever sees to the entries has to be woken. It looks at no clock
-//! and calls nobody: what has to be done comes out as a [`Wakeup`].
+//! It decides which entries are taken out together, and whether the driver has to be woken. It looks at no clock and
+//! calls nobody: its result is a [`Wakeup`].
 
 use alloc::{collections::BTreeMap, vec::Vec};
 use core::time::Duration;
 
 use super::time::{Nanos, Timestamp};
 
-/// The most keys that share one command: leases, unless one has several.
+/// The most keys that share one command: as many leases, unless a lease has several keys.
 const BATCH: usize = 128;
 
-/// What is due this soon after something that is due now is seen to with it.
+/// An entry that is due this soon after `now` is taken out at once.
 pub(super) const TOGETHER: Duration = Duration::from_millis(2);
 
-/// Somebody looks at the clock at least this often while a lease is held: timers stand still while the
-/// machine is suspended, and afterwards a loss must be told soon.
+/// The driver looks at the clock at least this often while there is an entry: timers stand still while the machine is
+/// suspended, and a loss must be told soon afterwards.
 const LONGEST_SLEEP: Duration = Duration::from_millis(500);
 
-/// What a new entry asks for.
+/// What a new entry needs.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[must_use]
 pub enum Wakeup {
-    /// Nothing: the entries are being looked at, or there is nothing to look at.
+    /// Nothing: the driver is looking at the entries, or was already woken, or there is nothing to look at.
     Silent,
-    /// Nothing, unless the clock shows this time already: from then on the entry is due sooner than the whole sleep takes
-    /// in which whoever sees to the entries is. Before that they are looked at early enough, though the clock had jumped
-    /// by any time since the sleep began: its timer has not, and ends within the whole of it.
+    /// Nothing, unless the clock already shows this time: from then on the entry is due sooner than the driver's whole
+    /// sleep takes. Before that, the driver looks early enough, even if the clock has jumped since the sleep began: the
+    /// sleep's timer has not, and ends within the whole sleep.
     WakeFrom(Timestamp),
-    /// Whoever sees to the entries sleeps for too long, and has to be woken.
+    /// The driver sleeps for too long, and has to be woken.
     Wake,
-    /// Nobody sees to the entries. Whoever was told this has to start a task that does.
+    /// No driver runs. The caller has to start one.
     Start,
 }
 
-/// Entries by time, each of which has one place. It may be moved or cancelled until it has been taken out.
+/// Entries by time. Each has one place, and may be moved or cancelled until it is taken out.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct TimerQueue<T> {
-    /// Each with how much before its time it may be taken out together with another one.
+    /// Each with its slack: how much before its time it may be taken out along with another.
     by_time: BTreeMap<(Timestamp, T), Nanos>,
-    /// Whether somebody sees to the entries.
+    /// Whether a driver runs.
     attended: bool,
-    /// When they are looked at next; the origin while they are.
+    /// When the driver looks next; the origin while it looks, or was woken.
     next_look: Timestamp,
-    /// How long after the last look that is.
+    /// How long after the last look `next_look` is.
     rest: Duration,
 }
 
@@ -55,8 +55,8 @@ impl<T> Default for TimerQueue<T> {
 }
 
 impl<T: Copy + Ord> TimerQueue<T> {
-    /// Adds an entry that is due at `at`, and may be taken along up to `slack` before that, in place of the one that was due
-    /// at `old`.
+    /// Adds an entry that is due at `at`, and may be taken along up to `slack` before that. It replaces the item's
+    /// entry at `old`.
     pub fn schedule(
         &mut self,
         old: Option<Timestamp>,
@@ -72,7 +72,7 @@ impl<T: Copy + Ord> TimerQueue<T> {
             self.next_look = Timestamp::ORIGIN;
             Wakeup::Start
         } else if at < self.next_look {
-            // One wake-up is enough, however many entries come before somebody looks.
+            // One wake-up is enough, however many entries come before the driver looks.
             self.next_look = Timestamp::ORIGIN;
             Wakeup::Wake
         } else if self.next_look == Timestamp::ORIGIN {
@@ -82,7 +82,7 @@ impl<T: Copy + Ord> TimerQueue<T> {
         }
     }
 
-    /// There is something to do now.
+    /// Work is due now.
     pub fn attend(&mut self) -> Wakeup {
         if !core::mem::replace(&mut self.attended, true) {
             self.next_look = Timestamp::ORIGIN;
@@ -90,18 +90,19 @@ impl<T: Copy + Ord> TimerQueue<T> {
         } else if self.next_look == Timestamp::ORIGIN {
             Wakeup::Silent
         } else {
-            // One wake-up is enough, however much there is before somebody looks.
+            // One wake-up is enough, however much work comes before the driver looks.
             self.next_look = Timestamp::ORIGIN;
             Wakeup::Wake
         }
     }
 
-    /// Takes an entry out that is not wanted any more. That is no reason to wake anybody.
+    /// Removes an entry that is no longer wanted. The driver is not woken for it.
     pub fn cancel(&mut self, at: Timestamp, item: T) {
         self.by_time.remove(&(at, item));
     }
 
-    /// Takes out what is due at `now` or within 2 ms, and with it what may be taken along, up to one batch of 128.
+    /// Takes out all entries due at `now` or within 2 ms. Entries whose slack allows it come along, up to a batch of
+    /// 128.
     pub fn take_due(&mut self, now: Timestamp) -> Vec<(Timestamp, T)> {
         self.next_look = Timestamp::ORIGIN;
         let limit = now.saturating_add(TOGETHER);
@@ -119,7 +120,7 @@ impl<T: Copy + Ord> TimerQueue<T> {
             .by_time
             .iter()
             .take_while(|((at, _), _)| *at <= until)
-            // Enough to fill the batch in the usual case, and few enough to be looked at each time.
+            // Enough to fill the batch in the usual case, and few enough to search each time.
             .take(BATCH)
             .filter(|((at, _), slack)| *at <= now.saturating_add(slack.get()))
             .map(|(entry, _)| *entry)
@@ -132,22 +133,22 @@ impl<T: Copy + Ord> TimerQueue<T> {
         due
     }
 
-    /// When to look again; `None` where there is nothing to look at, up to the next entry.
+    /// When to look again; `None` while there is no entry.
     pub fn next_look(&mut self, now: Timestamp) -> Option<Timestamp> {
         let first = self.by_time.first_key_value().map(|((at, _), _)| *at);
         let next = first.map(|first| first.min(now.saturating_add(LONGEST_SLEEP)));
-        // Decided together with the look at the entries, so that the next one added wakes whoever sees to them.
+        // Set in one step with the look at the entries, so that the next entry wakes the driver.
         self.next_look = next.unwrap_or(Timestamp::NEVER);
         self.rest = self.next_look.saturating_since(now);
         next
     }
 
-    /// Whether nothing has been added since the last look that would have come before the next one.
+    /// Whether no entry that comes before the next look was added since the last one.
     pub fn rests(&self) -> bool {
         self.next_look != Timestamp::ORIGIN
     }
 
-    /// Whoever saw to the entries has ended with the work undone: the next entry starts somebody else.
+    /// The driver has ended with the work undone: the next entry starts another.
     pub const fn abandon(&mut self) {
         self.attended = false;
     }
@@ -162,12 +163,12 @@ impl<T: Copy + Ord> TimerQueue<T> {
         self.by_time.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.by_time.is_empty()
     }
 
-    /// The most entries that are taken along with others, and so the most keys that share one command.
+    /// The size up to which entries are taken along with others, and so the most keys that share one command.
     pub const fn batch() -> usize {
         BATCH
     }

@@ -1,4 +1,4 @@
-//! The queue, driven by hand: what is taken out when, and who is woken for it.
+//! The queue, driven by hand: which entries are taken out when, and when the driver is woken.
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn at(millis: u64) -> Timestamp {
     Timestamp::from_origin(Duration::from_millis(millis))
 }
 
-/// Each entry that is added is another one.
+/// Each added entry has a number of its own.
 #[derive(Default)]
 struct Numbered {
     queue: TimerQueue<u32>,
@@ -61,8 +61,8 @@ fn the_task_is_started_once_and_woken_only_for_what_comes_before_it_looks() {
     assert_eq!(queue.len(), 4);
 }
 
-/// The clock may have jumped since it began to sleep, by any time, and its timer has not: that ends half a second after now
-/// at the latest.
+/// The clock may have jumped by any time since the sleep began. Its timer has not, and ends half a second after now at
+/// the latest.
 #[test]
 fn the_task_is_woken_for_what_is_due_sooner_than_its_whole_sleep_takes() {
     let mut queue = Numbered::default();
@@ -72,7 +72,7 @@ fn the_task_is_woken_for_what_is_due_sooner_than_its_whole_sleep_takes() {
     assert_eq!(queue.add(5_000, Duration::ZERO).1, Wakeup::WakeFrom(at(4_500)));
     let (soon, wakeup) = queue.add(700, Duration::ZERO);
     assert_eq!(wakeup, Wakeup::WakeFrom(at(200)));
-    // Woken once for what is due so soon, it sleeps no longer than that takes.
+    // Woken for an entry that is due so soon, the task sleeps no longer than until then.
     assert!(queue.due(300).is_empty());
     assert_eq!(queue.next_look(at(300)), Some(at(700)));
     assert_eq!(queue.add(750, Duration::ZERO).1, Wakeup::WakeFrom(at(350)));

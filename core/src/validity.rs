@@ -39,8 +39,8 @@ impl Drift {
 
     /// The allowance for a lease of `ttl`, rounded up.
     pub fn of(self, ttl: Duration) -> Duration {
-        // No product of a ttl overflows 128 bits, and most do not 64, which are divided sooner. A share too long for a
-        // duration takes all that there is.
+        // No product of a ttl overflows 128 bits, and most fit in 64, whose division is faster. A share too long for
+        // nanoseconds takes the whole ttl.
         let product = ttl.as_nanos().saturating_mul(u128::from(self.per_mille));
         let nanos = u64::try_from(product)
             .map_or_else(|_| product.div_ceil(1000), |product| product.div_ceil(1000).into());
@@ -48,14 +48,14 @@ impl Drift {
         share.saturating_add(self.fixed())
     }
 
-    /// One that is too long for nanoseconds takes all that there is.
+    /// A fixed part that is too long for nanoseconds takes the whole ttl.
     fn fixed(self) -> Duration {
         if self.fixed == Nanos::new(Duration::MAX) { Duration::MAX } else { self.fixed.get() }
     }
 }
 
 impl Drift {
-    /// The shortest ttl that promises so much when its round takes no time: what is left of it after its drift.
+    /// The shortest ttl whose validity is `promised` if its round takes no time.
     ///
     /// ```
     /// use core::time::Duration;
@@ -88,8 +88,8 @@ pub fn deadline(started: Timestamp, ttl: Duration, drift: Drift) -> Timestamp {
     started.saturating_add(ttl.saturating_sub(drift.of(ttl)))
 }
 
-/// For how long a node keeps a key whose lease lasts for `ttl`: for the lock-delay longer than its holder believes. No
-/// deadline counts with that.
+/// How long a node keeps the key of a lease of `ttl`: longer than its holder believes, by the lock-delay. No deadline
+/// counts with that.
 pub const fn key_life(ttl: Duration, lock_delay: Duration) -> Duration {
     ttl.saturating_add(lock_delay)
 }
@@ -99,7 +99,7 @@ pub fn left(deadline: Timestamp, now: Timestamp) -> Duration {
     deadline.saturating_since(now)
 }
 
-/// For how long a node is to keep a key that others must find there for `left` by our clock: a node's may run ahead.
+/// How long a node is to keep a key that others must find there for `left` by our clock: the node's clock may run fast.
 pub fn kept_for(left: Duration, drift: Drift) -> Duration {
     left.saturating_add(drift.of(left))
 }
@@ -109,7 +109,7 @@ pub fn wire_millis(ttl: Duration) -> u64 {
     u64::try_from(ttl.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX).max(1)
 }
 
-/// A wait that is counted in whole milliseconds, rounded down: no node is told of more than has passed.
+/// A wait in whole milliseconds, rounded down: no node is told of more than has passed.
 pub fn whole_millis(waited: Duration) -> u64 {
     u64::try_from(waited.as_millis()).unwrap_or(u64::MAX)
 }

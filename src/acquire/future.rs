@@ -1,6 +1,6 @@
-//! A request under way: what was asked for is checked when it is first polled, and nothing is sent before.
+//! A request under way: it is checked when it is first polled, and nothing is sent before.
 //!
-//! It must never send what cannot be had.
+//! It must never send a request that cannot be granted.
 
 use std::{
     fmt,
@@ -27,7 +27,7 @@ use crate::{
 };
 
 impl<K: Kind> Acquire<K> {
-    /// Asks the nodes, once it is known that this can be had.
+    /// Asks the nodes, once the request has been checked.
     pub(super) fn ask(self) -> Result<Acquiring, AcquireError> {
         let (ttl, min_validity) = self.times()?;
         let target = self.target?;
@@ -63,13 +63,13 @@ impl<K: Kind> Acquire<K> {
         }))
     }
 
-    /// The ttl and the least validity that are asked for. Where others are to be kept out for a while the grant must
-    /// promise that by itself, since this process may end right after it: so a quorum has keys that live for so long.
+    /// The requested ttl and least validity. With `hold_at_least` both cover that time, since this process may end
+    /// right after the grant: a quorum then has keys that live for so long.
     fn times(&self) -> Result<(Duration, Duration), AcquireError> {
         let Some(hold) = self.hold_at_least else { return Ok((self.ttl, self.min_validity)) };
         let (config, drift) = (&self.engine.config, self.engine.config.drift());
         let (max_ttl, lock_delay) = (config.most_ttl(), self.lock_delay);
-        // The key stands for a lock-delay longer.
+        // The key lives for a lock-delay longer.
         let longest = max_ttl.saturating_sub(lock_delay);
         // The round takes a node timeout at most.
         let round = config.node_timeout;
@@ -96,11 +96,13 @@ impl<K: Kind> IntoFuture for Acquire<K> {
 ///
 /// # Cancel safety
 ///
-/// It may be dropped at any point. Before its first poll nothing has been sent; after that, whatever has
-/// been or still will be set on the nodes is released in the background, and costs others at most the
-/// time of that release, or the ttl and any lock-delay on a node that cannot be reached. A lease that had been granted and
-/// not yet picked up is released too. The place among those who wait is lost. One that is kept and not polled is not given
-/// up: it has the lease when its turn has come, and others are kept out until it is dropped.
+/// It may be dropped at any point. Before its first poll nothing has been sent. After that, every key that was or still
+/// will be set on the nodes is released in the background. Others wait at most for that release, or for the ttl and any
+/// lock-delay on a node that cannot be reached. A lease that was granted and not yet picked up is released too. The
+/// place in line is lost.
+///
+/// A future that is stored but not polled still takes its turn, and then blocks everyone else until it is polled or
+/// dropped.
 #[must_use = "a future does nothing until it is awaited"]
 pub struct AcquireFuture<K: Kind = Exclusive> {
     pub(super) state: State<K>,
@@ -109,7 +111,7 @@ pub struct AcquireFuture<K: Kind = Exclusive> {
 
 pub(super) enum State<K: Kind> {
     New(Box<Acquire<K>>),
-    /// It waits for its handle. The lock makes it `Sync`, and is never taken.
+    /// It waits for its handle. The lock only makes it `Sync`, and is never taken.
     Shares(Lock<SharesOrAsks>),
     /// It asks the nodes, in the turn of its handle if it has one.
     Asks(Acquiring, Option<Turn>),
@@ -148,7 +150,7 @@ impl<K: Kind> Future for AcquireFuture<K> {
             }
         }
         let State::Asks(acquiring, turn) = state else {
-            // It was polled after its end, when there is nobody left to answer.
+            // It was polled after its end, so no answer can come.
             return Poll::Ready(Err(AcquireError::RuntimeEnded));
         };
         let answer = ready!(shield.poll(Pin::new(acquiring), cx));

@@ -1,6 +1,6 @@
 //! The request: which resource, for how long, how long to wait; awaited, or blocked on.
 //!
-//! It keeps what was asked for. Nothing is checked or sent before it is first polled.
+//! It stores what was asked for. Nothing is reported or sent before it is first polled.
 
 mod future;
 mod nested;
@@ -63,7 +63,7 @@ pub struct Acquire<K: Kind = Exclusive> {
     linger: Duration,
     lock_delay: Duration,
     alone: bool,
-    /// Of a handle that may hold the resource already.
+    /// The re-entrant handle that made the request, if one did.
     handle: Option<Arc<Handle>>,
     kind: PhantomData<fn() -> K>,
 }
@@ -92,83 +92,83 @@ impl<K: Kind> Acquire<K> {
         }
     }
 
-    /// How long the lease lives on the nodes if it is not released. From 10 ms to `max_ttl` (in classic mode to a day);
-    /// the default is the builder's, 10 s.
+    /// The lifetime of the lease if it is neither renewed nor released. From 10 ms to `max_ttl` (in classic mode to a
+    /// day); the default is the builder's, 10 s.
     ///
-    /// Too short, and the work or a pause outlives it; too long, and others wait that long after a crash.
+    /// Too short, and a pause, or work without renewal, outlives it; too long, and others wait that long after a crash.
     pub const fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = ttl;
         self
     }
 
-    /// How long to wait while somebody else holds the resource. The default is the builder's, 15 s; zero
-    /// means one round, as of [`try_acquire`](crate::Redlock::try_acquire).
+    /// How long to wait while another client holds the resource. The default is the builder's, 15 s. Zero means one
+    /// round, as in [`try_acquire`](crate::Redlock::try_acquire).
     ///
-    /// It is a deadline for new rounds: the last one may end up to one node timeout later. Where nodes whose state had just
-    /// changed have cost that one, as when another node was admitted, it is repeated, for up to three node timeouts more.
-    /// An outage, with too few nodes for a quorum, is borne for a quarter of the wait, and for one node timeout at least,
-    /// and then reported: waiting does not mend it. [`wait_through_outages`](Acquire::wait_through_outages) waits all the
-    /// same.
+    /// It is a deadline for new rounds: the last one may end up to one node timeout later. A round that was lost only
+    /// because the state of nodes had just changed, as when another node was admitted, is repeated, for up to three
+    /// node timeouts more. An outage (too few nodes for a quorum) is reported after a quarter of the wait, but at the
+    /// earliest after one node timeout: waiting does not end it.
+    /// [`wait_through_outages`](Acquire::wait_through_outages) waits all the same.
     ///
-    /// Those of one process who wait for the same resource are served first come, first served: the first of them asks the
-    /// nodes, and a lease that is released goes to the next in line at once. [`AcquireFuture::standing`] says where one
-    /// stands. Who waits behind a lease of its own process sends nothing.
+    /// Waiters of one process for the same resource are served first come, first served: the first asks the nodes, and
+    /// a released lease usually passes straight to the next. [`AcquireFuture::standing`] tells a waiter's place. A
+    /// waiter behind a lease of its own process sends nothing.
     ///
-    /// Between processes the nodes keep a line and wake who is next, in the order in which they came; whoever waits asks
-    /// every second or so beside that. Where they keep none, as in classic mode, it asks again after random pauses, in no
-    /// order (`docs/deploying.md`, "Who waits").
+    /// Between processes, the nodes keep a line in the order of arrival and wake the next client; each waiting client
+    /// also asks every second or so. Where nodes keep no line, as in classic mode, a client asks again after random
+    /// pauses, in no order (`docs/deploying.md`, "Who waits").
     ///
-    /// Where this process has more acquires under way than the nodes answer, the rest wait in line, in the order in
-    /// which they came, and that counts too. Whose turn has not come by the deadline gets
-    /// [`AcquireError::Crowded`]; a single round waits for its turn for one node timeout.
+    /// Where a process has more acquires under way than the nodes answer, the rest queue in the order of arrival, and
+    /// that time counts too. A request whose turn has not come by the deadline gets [`AcquireError::Crowded`]; a single
+    /// round waits for its turn for one node timeout.
     pub const fn wait(mut self, wait: Duration) -> Self {
         self.wait_policy =
             if wait.is_zero() { WaitPolicy::OneRound } else { WaitPolicy::For(wait) };
         self
     }
 
-    /// Waits without a deadline while somebody else holds the resource. Prefer a deadline: a holder that
-    /// sets no ttl holds for ever. An outage is borne for a quarter of the builder's `wait`.
+    /// Waits without a deadline while another client holds the resource. Prefer a deadline: a key without a ttl never
+    /// expires. An outage is reported after a quarter of the builder's `wait`.
     pub const fn wait_without_deadline(mut self) -> Self {
         self.wait_policy = WaitPolicy::Unlimited;
         self
     }
 
-    /// Goes on trying while too few nodes answer, until the deadline, and without one for ever. By default an outage is
+    /// Keeps trying while too few nodes answer, until the deadline, or for ever without one. By default an outage is
     /// reported after a quarter of the wait.
     ///
-    /// For those who start together with their Redis, or would rather wait for it than handle an error. A wait that is
-    /// long hides an outage for as long from its caller; the log tells of it at once. A single round, as of
+    /// Use it in services that start together with their Redis, or that would rather wait than handle an error. A long
+    /// wait hides an outage from its caller for as long; the log reports it at once. A single round, as in
     /// [`try_acquire`](crate::Redlock::try_acquire), does not wait for anything.
     pub const fn wait_through_outages(mut self) -> Self {
         self.through_outages = true;
         self
     }
 
-    /// The least validity that a lease must have when it is granted; with less, the round is lost. The
-    /// default is the builder's: anything above zero.
+    /// The least validity of a granted lease; a round that leaves less is lost. The default is the builder's: anything
+    /// above zero.
     ///
-    /// It must be less than the ttl without its drift, or no round can be won.
+    /// It must be less than the ttl minus its drift, or no round can be won.
     pub const fn min_validity(mut self, min_validity: Duration) -> Self {
         self.min_validity = min_validity;
         self
     }
 
-    /// The lease is renewed beside the work, also where the builder says
+    /// Renews the lease beside the work, even where the builder says
     /// [`without_renewal`](crate::Builder::without_renewal).
     pub const fn with_renewal(mut self) -> Self {
         self.renewal.renew = true;
         self
     }
 
-    /// The lease is not renewed: it ends after its ttl unless its holder extends it.
+    /// Does not renew the lease: it ends after its ttl unless its holder extends it.
     pub const fn without_renewal(mut self) -> Self {
         self.renewal.renew = false;
         self
     }
 
-    /// The longest that the lease is held in all: beyond it, it is neither renewed nor extended, and it is
-    /// lost a ttl later at the latest. The default is the builder's: no limit.
+    /// The longest time that the lease is held in all. After it, the lease is neither renewed nor extended, and is lost
+    /// at most a ttl later. The default is the builder's: no limit.
     ///
     /// Too short, and work is cut off; without one, work that never ends keeps the resource for ever.
     pub const fn max_hold(mut self, max_hold: Duration) -> Self {
@@ -176,17 +176,17 @@ impl<K: Kind> Acquire<K> {
         self
     }
 
-    /// Renews the lease only while [`Lease::heartbeat`] is called at least this often, so that the lease of a
-    /// worker that hangs runs out. By default no heartbeat is asked for.
+    /// Renews the lease only while [`Lease::heartbeat`] is called at least this often, so that the lease of a hung
+    /// worker expires. By default no heartbeat is needed.
     ///
-    /// It must leave time for the slowest step of the work; with less, the lease is lost under healthy work.
+    /// It must be longer than the slowest step of the work, or healthy work loses its lease.
     pub const fn heartbeat_within(mut self, interval: Duration) -> Self {
         self.renewal.heartbeat_within = Some(interval);
         self
     }
 
-    /// Acquires on this thread, blocking it. No runtime is needed, and it works inside any executor. Do not call it on
-    /// a thread that an executor needs, nor with a runtime that runs on this very thread, as
+    /// Acquires, blocking this thread. No runtime is needed, and it works inside any executor. Do not call it on a
+    /// thread that an executor needs, nor with a runtime that runs on this very thread, as
     /// [`TokioRuntime::current`](crate::runtime::TokioRuntime::current) does: where that is noticed it is an error, and
     /// elsewhere it hangs.
     ///
@@ -200,8 +200,8 @@ impl<K: Kind> Acquire<K> {
         block_on(self.into_future())
     }
 
-    /// Waits for something else first, as long as the request may wait at all; that time is taken off. The error
-    /// is the time for which it has waited in vain.
+    /// Awaits `other` for at most the request's own wait, and takes that time off the wait. The error is the time
+    /// waited in vain.
     pub(crate) async fn wait_for<T>(
         &mut self,
         other: impl Future<Output = T>,
@@ -220,32 +220,31 @@ impl<K: Kind> Acquire<K> {
         };
         let waited = self.engine.now().saturating_since(since);
         let output = output.ok_or(waited)?;
-        // Without any time left it is one round, as a wait of zero is.
+        // No time left means one round, as a wait of zero does.
         let left = wait.saturating_sub(waited);
         self.wait_policy =
             if left.is_zero() { WaitPolicy::OneRound } else { WaitPolicy::For(left) };
         Ok(output)
     }
 
-    /// Keeps others out for this long at least from when the lease is granted: one that is released, dropped or run to its
-    /// end before then is over for its holder, and the resource is free when the time is up. By default it is free at
-    /// once.
+    /// Keeps others out for at least this long from the grant. A lease that is released, dropped or run to its end
+    /// earlier is over for its holder, and the resource is free when the time is up. By default it is free at once.
     ///
-    /// It is for what must not happen twice in a row, such as a job that each host starts by its own clock: one that ends
-    /// in two seconds would be run again by a host that is three seconds late. ShedLock calls it
+    /// Use it for work that must not happen twice in a row, such as a job that each host starts by its own clock: a
+    /// host that is three seconds late would repeat a job that ends in two. ShedLock calls it
     /// [`lockAtLeastFor`](https://github.com/lukas-krecan/ShedLock#annotations).
     ///
-    /// It holds whatever becomes of this process. The ttl is raised to a little more than `least` where it is shorter, so
-    /// that the keys outlive a process that ends right after the grant (those of one that is killed stand for the ttl and any lock-delay);
-    /// and a release tells the nodes to keep the key for what is left, with the allowance for drift, and nothing is
-    /// renewed any more. So others wait for at least `least` by the clock of this process, as long as no node's clock is
-    /// faster than it by more than the drift; and for at most `least` and that allowance, where the release arrives. It is
-    /// longer by what this machine slept, and up to the ttl and any lock-delay where a node was not reached, or an extension
-    /// of before arrives behind the release.
+    /// It holds whatever becomes of this process. A shorter ttl is raised to a little more than `least`, so that the
+    /// keys outlive a process that ends right after the grant. (The keys of a killed process stand for the ttl and any
+    /// lock-delay.) A release tells the nodes to keep the key for the time left plus the allowance for drift, and stops
+    /// renewals. So others wait for at least `least` by the clock of this process, as long as no node's clock is faster
+    /// than it by more than the drift. They wait for at most `least` and that allowance where the release arrives. The
+    /// time is longer by any sleep of this machine. It is longer by up to the ttl and any lock-delay where a node was
+    /// not reached, or an earlier extension arrives after the release.
     ///
-    /// With the lock-delay it must be less than [`max_ttl`](crate::Builder::max_ttl), and somewhat so: that of a node that
-    /// forgets decides how long a node is kept from voting. With more, the error is [`AcquireError::HoldTooLong`]. An acquire that
-    /// fails, or whose future is dropped, keeps nobody out.
+    /// With the lock-delay it must stay below [`max_ttl`](crate::Builder::max_ttl) by the drift and a node timeout,
+    /// since `max_ttl` decides how long a node that forgets is kept from voting. With more, the error is
+    /// [`AcquireError::HoldTooLong`]. An acquire that fails, or whose future is dropped, keeps nobody out.
     #[doc(alias = "lock_at_least_for")]
     pub const fn hold_at_least(mut self, least: Duration) -> Self
     where
@@ -255,30 +254,30 @@ impl<K: Kind> Acquire<K> {
         self
     }
 
-    /// Keeps others out for this long beyond what the holder believes: the nodes keep the key for ttl and `delay`, and the
-    /// lease ends after its ttl as ever. By default they do not; the builder's [`lock_delay`](crate::Builder::lock_delay)
-    /// is for all requests.
+    /// Keeps others out for this long beyond what the holder believes: the nodes keep the key for the ttl plus `delay`,
+    /// and the lease still ends after its ttl. By default there is no delay; the builder's
+    /// [`lock_delay`](crate::Builder::lock_delay) sets it for all requests.
     ///
-    /// It is for effects that are still on their way when the lease is lost, such as a write that a stopped process had
-    /// sent, where what they reach compares no fencing tokens. Where it does they are refused whenever they come, and no
-    /// delay is needed. Consul calls it
-    /// [`lock-delay`](https://developer.hashicorp.com/consul/docs/dynamic-app-config/sessions).
+    /// Use it for effects that are still under way when the lease is lost, such as a write that a stopped process had
+    /// sent, if their target compares no fencing tokens. A target that compares them refuses late effects, and needs no
+    /// delay. Consul calls it [`lock-delay`](https://developer.hashicorp.com/consul/docs/dynamic-app-config/sessions).
     ///
     /// | the lease ends by | others are kept out for |
     /// | --- | --- |
     /// | a loss by time, or the end of the process | `delay`, without the drift of ttl and `delay`, at least |
     /// | a panic of the thread that drops it | `delay` |
-    /// | [`release`](Lease::release), also after a loss | nothing: it says that nothing is on its way |
+    /// | [`release`](Lease::release), also after a loss | nothing: it states that nothing is under way |
     /// | being dropped while it holds, or an acquire that fails | nothing |
     /// | [`shutdown`](crate::Redlock::shutdown) while it holds, where work ends before its deadline | nothing |
     /// | keys that are gone from a quorum ([`Gone`](crate::LossReason::Gone)) | nothing |
     ///
-    /// A lease that was lost is not released when it is dropped, nor at the end of [`run`](Acquire::run) and its like. It
-    /// holds for every client of these keys, other libraries among them, and in classic mode. Behind a crash others wait
-    /// for `delay` longer; what a denial says of the time left covers both.
+    /// With a delay, a lost lease is released neither when it is dropped nor at the end of [`run`](Acquire::run) and
+    /// its like. The delay binds every client of these keys, including other libraries, also in classic mode. After a
+    /// crash others wait for `delay` longer; the time left that a denial reports covers both.
     ///
-    /// With the ttl it must not be longer than [`max_ttl`](crate::Builder::max_ttl), or the error is
-    /// [`AcquireError::LockDelayTooLong`]. A lease is handed on inside the process only to one that asks for the same.
+    /// The ttl plus `delay` must not exceed [`max_ttl`](crate::Builder::max_ttl), or the error is
+    /// [`AcquireError::LockDelayTooLong`]. Inside the process, a lease is handed on only to a request with the same
+    /// delay.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -305,16 +304,19 @@ impl<K: Kind> Acquire<K> {
         self
     }
 
-    /// Keeps the resource for this process for up to `linger` after the release, unless somebody waits for it, so that the
-    /// next acquire here takes it without asking the nodes, and has a new token all the same. By default it is given back
-    /// at once; the builder's [`linger`](crate::Builder::linger) is for all requests.
+    /// Keeps the resource for this process for up to `linger` after the release, unless another client waits for it.
+    /// The next acquire here then takes it without asking the nodes, and still gets a new token. By default it is given
+    /// back at once; the builder's [`linger`](crate::Builder::linger) is for all requests.
     ///
-    /// It is for one process that uses the same resource over and over. Nobody holds a lease meanwhile. Other clients of
-    /// this crate that wait get it when they ask, where the nodes tell of them (`docs/deploying.md`, "Who waits", says what
-    /// that needs); any other client waits for `linger` at most, and where this process is killed for the ttl and any lock-delay,
-    /// as behind a holder. One that does not wait, as by [`try_acquire`](crate::Redlock::try_acquire), finds the resource held. Nodes that tell of others do so for the ttl after it was won, and then it is kept for no longer than that; the
-    /// next acquire wins it anew. It is given back before [`close`](crate::Redlock::close) and [`shutdown`](crate::Redlock::shutdown)
-    /// return.
+    /// Use it where one process uses the same resource over and over. Nobody holds a lease meanwhile. Other waiting
+    /// clients of this crate get the resource when they ask, where the nodes announce them (`docs/deploying.md`, "Who
+    /// waits", says what that needs). Any other client waits for at most `linger`; where this process is killed, that
+    /// client waits for the ttl and any lock-delay, as behind a holder. A client that does not wait, as in
+    /// [`try_acquire`](crate::Redlock::try_acquire), finds the resource held.
+    ///
+    /// Nodes announce waiters for the ttl from the round that won the resource, or for 4 s if that is longer. The
+    /// resource is kept no longer than that, and the next acquire wins it anew. It is given back before
+    /// [`close`](crate::Redlock::close) and [`shutdown`](crate::Redlock::shutdown) return.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -348,13 +350,13 @@ impl Acquire<Exclusive> {
         self
     }
 
-    /// The lease is lost to its holder so much before its validity ends.
+    /// Tells the holder of the loss this long before the validity ends, but at most half of what a grant promises.
     pub(crate) const fn stop_within(mut self, time: Duration) -> Self {
         self.renewal.stop_within = time;
         self
     }
 
-    /// The same of a handle, which may hold it already.
+    /// The same request of a handle that may hold the resource already.
     pub(crate) fn of_handle<K: Kind>(self, handle: Arc<Handle>) -> Acquire<K> {
         let Self { engine, target, ttl, min_validity, wait_policy, .. } = self;
         let Self { through_outages, renewal, hold_at_least, linger, lock_delay, alone, .. } = self;
@@ -377,7 +379,7 @@ impl Acquire<Exclusive> {
     }
 }
 
-/// By hand, since a kind is nothing that could be cloned.
+/// Not derived: that would require `K: Clone`.
 impl<K: Kind> Clone for Acquire<K> {
     fn clone(&self) -> Self {
         let (engine, target) = (Arc::clone(&self.engine), self.target.clone());

@@ -1,7 +1,7 @@
-//! Leases that a handle may hold already: its requests share one.
+//! Re-entrant leases: the requests of one handle share a lease.
 //!
-//! It decides who shares a lease. An inner acquire asks no node, and its token is that of the lease: one that grew on re-entry
-//! would shut out the outer holder. It must never let anybody join a lease whose last holder has let go of it.
+//! It decides which requests share a lease. An inner acquire asks no node, and its token is the lease's: a larger one
+//! would shut out the outer holder. It must never let a request join a lease whose last holder has let go of it.
 
 use std::{
     collections::HashMap,
@@ -19,17 +19,17 @@ use crate::{
     protocol::Target,
 };
 
-/// The map is looked through for what is not needed any more no sooner than at this size.
+/// The map is pruned no sooner than at this size.
 const FEW: usize = 32;
 
-/// The resources of a handle, with some that it does not hold any more.
+/// The resources of a handle, with some that it no longer holds.
 #[derive(Default)]
 pub(crate) struct Handle(Lock<Places>);
 
 #[derive(Default)]
 struct Places {
     by_name: HashMap<Box<[u8]>, Arc<Place>>,
-    /// The size at which those are forgotten that nobody holds and nobody is acquiring.
+    /// The size at which places are removed that are neither held nor being acquired.
     prune_at: usize,
 }
 
@@ -41,14 +41,14 @@ struct Place {
     turn: Arc<Mutex<()>>,
 }
 
-/// A lease that can be shared while somebody has it.
+/// A lease that requests can share while it has a holder.
 struct Current {
     held: Weak<HeldTerm>,
-    /// It is asked before `held` is taken: a hand on the lease that is given back at once might be the last.
+    /// Checked before `held` is upgraded: an upgraded hand that is given back at once might be the last.
     term: LeaseTerm,
 }
 
-/// What becomes of a request of a handle.
+/// How a request of a handle goes on.
 pub(super) enum Begun {
     /// It shares this lease.
     Shares(Arc<HeldTerm>),
@@ -63,7 +63,7 @@ pub(super) struct Turn {
 }
 
 impl Turn {
-    /// Others may share it from now on.
+    /// Lets others share the lease from now on.
     pub(super) fn won(self, held: &Arc<HeldTerm>) {
         let (held, term) = (Arc::downgrade(held), held.term.clone());
         *self.place.current.lock() = Some(Current { held, term });
@@ -71,7 +71,8 @@ impl Turn {
 }
 
 impl Handle {
-    /// How many resources it knows; nothing where somebody has the lock, which in a forked process may be for ever.
+    /// How many resources the handle knows. `None` while another thread holds the lock; in a forked child that may be
+    /// for ever.
     pub(crate) fn resources(&self) -> Option<usize> {
         self.0.try_lock().map(|places| places.by_name.len())
     }
@@ -82,7 +83,7 @@ impl Handle {
         mut request: Acquire<K>,
     ) -> Result<Begun, AcquireError> {
         if !request.engine.process().is_here() {
-            // In a forked process a thread that is not there may have the locks.
+            // In a forked child, a thread that does not exist there may hold the locks.
             return Err(AcquireError::RuntimeEnded);
         }
         let target = request.target.clone()?;
@@ -97,7 +98,7 @@ impl Handle {
                 turn.map_err(|waited| busy_with_itself(&request.engine, target, waited))?
             }
         };
-        // Asked again under the turn: the request that had it may have acquired meanwhile.
+        // Checked again under the turn: the previous request may have acquired meanwhile.
         if let Some(held) = place.share(&request) {
             return Ok(Begun::Shares(held));
         }
@@ -109,14 +110,14 @@ impl Handle {
     }
 }
 
-/// The handle's own first acquire is not over. No node has been asked.
+/// The error while the handle's own first acquire is not over. No node has been asked.
 fn busy_with_itself(engine: &Engine, target: Target, waited: std::time::Duration) -> AcquireError {
     let (target, nodes) = (Some(target), engine.not_asked());
     AcquireError::Contended { target, waited, expires_in: None, resource: None, nodes }
 }
 
 impl Place {
-    /// The lease, if that has as much left as the request wants.
+    /// The lease, if it has as much left as the request wants, and at least as long a lock-delay.
     fn share<K: Kind>(&self, request: &Acquire<K>) -> Option<Arc<HeldTerm>> {
         let (held, term) = {
             let current = self.current.lock();
@@ -142,12 +143,12 @@ impl Place {
 }
 
 impl Places {
-    /// That of a resource. It is kept while somebody has it, or is acquiring it.
+    /// The place of a resource. It stays while the resource is held or being acquired.
     fn place(&mut self, resource: &[u8]) -> Arc<Place> {
         if let Some(place) = self.by_name.get(resource) {
             return Arc::clone(place);
         }
-        // Looked through only when it has doubled, it costs each acquire little however much is held.
+        // Pruned only when it has doubled, so that each acquire pays little however much is held.
         if self.by_name.len() >= self.prune_at {
             self.by_name.retain(|_, place| Arc::strong_count(place) > 1 || place.is_held());
             self.prune_at = self.by_name.len().saturating_mul(2).max(FEW);
@@ -165,7 +166,7 @@ mod tests {
         let mut places = Places::default();
         let name = |number: usize| number.to_string().into_bytes();
         let kept: Vec<Arc<Place>> = (0..FEW).map(|number| places.place(&name(number))).collect();
-        // Full: it is looked through, and everything is being acquired.
+        // Full: it is pruned, and everything is being acquired.
         drop(places.place(b"first"));
         for number in FEW + 1..2 * FEW {
             drop(places.place(&name(number)));

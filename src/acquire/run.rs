@@ -1,8 +1,7 @@
 //! Work under a lease: acquired before it, released after it.
 //!
-//! It decides what becomes of work whose lease is lost: dropped where it stands, or told. It must never begin work
-//! without a lease, nor poll work that is dropped by a loss once the lease is over by the clock. Readers and permits run
-//! theirs here too.
+//! It decides whether work whose lease is lost is dropped or told. It must never begin work without a lease, nor poll
+//! work that a loss drops once the lease is over by the clock. Work of readers and permits runs here too.
 
 use std::{future::Future, pin::pin};
 
@@ -16,57 +15,57 @@ use crate::{
     runtime::block_on,
 };
 
-/// What came of work under a lease that was not cut off: [`Acquire::run_until_lost`], [`Acquire::blocking_run`].
+/// The result of work that ran to its end under a lease: [`Acquire::run_until_lost`], [`Acquire::blocking_run`].
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 #[must_use = "the lease may have been lost, and then somebody else may have worked at the same time"]
 pub struct Ran<T> {
     /// What the work returned.
     pub output: T,
-    /// Whether the lease was lost before the work ended, and why. What the work did after that is covered by no lease,
-    /// only by its fencing token.
+    /// Why the lease was lost before the work ended; `None` if it was not. No lease covers what the work did after
+    /// that, only its fencing token.
     pub lost: Option<LeaseLost>,
 }
 
-/// Gives a lease back behind work that has ended. Where it was lost by then, what that has sent may be on its way, and
-/// others are kept out for the lock-delay.
+/// Releases a lease after its work has ended. A lost lease with a lock-delay is not released: effects of the work may
+/// still be under way, and its keys keep others out for the delay.
 fn end<K: Kind>(lease: Lease<K>, lost: Option<&LeaseLost>) -> Option<Release> {
     (lost.is_none() || lease.lock_delay().is_zero()).then(|| lease.release())
 }
 
-/// What work returns, unless the loss comes first, which drops it where it stands.
+/// Runs `work` to its end, unless the loss comes first, which drops `work`.
 async fn unless_lost<K: Kind, T>(
     lease: &Lease<K>,
     work: impl Future<Output = T>,
 ) -> Result<T, LeaseLost> {
-    // The loss is looked at first, and by the clock: work that is ready at the same moment may be too late.
+    // The loss is checked first, and by the clock: work that is ready at the same moment may be too late.
     match select(pin!(lease.lost()), pin!(work)).await {
         Either::Left((lost, _)) => Err(lost),
         Either::Right((result, _)) => Ok(result),
     }
 }
 
-/// Behind work that has come to its end.
+/// Gives the lease back after the work has ended, and says whether it was lost before.
 async fn give_back<K: Kind>(lease: Lease<K>) -> Option<LeaseLost> {
     let lost = lease.check().err();
     if let Some(release) = end(lease, lost.as_ref()) {
-        // What was not confirmed goes on in the background, and the work is done all the same.
+        // An unconfirmed release goes on in the background; the work is done all the same.
         drop(release.await);
     }
     lost
 }
 
 impl<K: Kind> Acquire<K> {
-    /// Runs `work` under a lease and releases it afterwards. When the lease is lost, `work` is dropped where it
-    /// stands: for work with a cleanup there is [`run_until_lost`](Acquire::run_until_lost). It is not polled once the lease
-    /// is over, also not in a process that stood still.
+    /// Runs `work` under a lease, and releases the lease afterwards. When the lease is lost, `work` is dropped at its
+    /// current `await`: use [`run_until_lost`](Acquire::run_until_lost) for work with a cleanup. `work` is not polled
+    /// once the lease is over, even in a process that stood still.
     ///
-    /// The result of `work` is returned whether or not the release was confirmed: what cannot be released
-    /// now is released in the background, or expires.
+    /// The result of `work` is returned whether or not the release was confirmed: an unconfirmed release goes on in the
+    /// background, or the key expires.
     ///
-    /// `work` is an `async |lease|`. `|lease| async move {…}` is no such closure, and the compiler then says in several errors
-    /// that `AsyncFnOnce` is missing: write `async move |lease|`. Work that borrows and is to be spawned is a future for
-    /// [`Lease::run`]: of this one the compiler says that `Send` is not general enough.
+    /// `work` is an `async |lease|` closure. For `|lease| async move {…}` the compiler says in several errors that
+    /// `AsyncFnOnce` is missing: write `async move |lease|`. For work that borrows and is to be spawned, use
+    /// [`Lease::run`]: here the compiler would say that `Send` is not general enough.
     ///
     /// ```
     /// # use quorlock::{Redlock, node::MemoryNode};
@@ -83,12 +82,11 @@ impl<K: Kind> Acquire<K> {
     ///
     /// # Errors
     ///
-    /// [`RunError::Acquire`], and then `work` was not called; [`RunError::Lost`], and then it did not come to
-    /// its end.
+    /// [`RunError::Acquire`]: `work` was not called. [`RunError::Lost`]: `work` did not come to its end.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops `work` where it stands, and releases in the background.
+    /// Dropping the future drops `work` at its current `await`, and releases in the background.
     pub async fn run<T>(self, work: impl AsyncFnOnce(&Lease<K>) -> T) -> Result<T, RunError> {
         let lease = self.await?;
         lease.begin_work()?;
@@ -97,13 +95,13 @@ impl<K: Kind> Acquire<K> {
         Ok(result)
     }
 
-    /// Runs `work` under a lease, to its end whatever becomes of the lease, and releases it afterwards. It is for work
-    /// with a cleanup: the signal tells of the loss, and what `work` returns comes back with whether there was one.
+    /// Runs `work` under a lease to its end, even if the lease is lost, and releases the lease afterwards. Use it for
+    /// work with a cleanup: the signal announces the loss, and the result says whether there was one.
     ///
-    /// `work` is an `async |lease, signal|`, as of [`run`](Acquire::run).
+    /// `work` is an `async |lease, signal|` closure, as in [`run`](Acquire::run).
     ///
-    /// From the loss on, somebody else may hold the resource. So `work` waits for the signal beside whatever else it
-    /// waits for, and does nothing after it but what is its own.
+    /// After the loss another client may hold the resource. So `work` waits for the signal beside everything else it
+    /// waits for, and afterwards touches only what is its own.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -128,11 +126,11 @@ impl<K: Kind> Acquire<K> {
     ///
     /// # Errors
     ///
-    /// [`AcquireError`], and then `work` was not called.
+    /// [`AcquireError`]: `work` was not called.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops `work` where it stands, and releases in the background.
+    /// Dropping the future drops `work` at its current `await`, and releases in the background.
     pub async fn run_until_lost<T>(
         self,
         work: impl AsyncFnOnce(&Lease<K>, LeaseSignal) -> T,
@@ -144,8 +142,8 @@ impl<K: Kind> Acquire<K> {
         Ok(Ran { output, lost })
     }
 
-    /// [`run_until_lost`](Acquire::run_until_lost), blocking this thread. No runtime is needed. Nothing can stop work on a
-    /// thread from outside, so that this is the blocking form of [`run`](Acquire::run), too: `work` asks
+    /// [`run_until_lost`](Acquire::run_until_lost), blocking this thread. No runtime is needed. Work on a thread cannot
+    /// be stopped from outside, so this is the blocking form of [`run`](Acquire::run), too: `work` must call
     /// [`Lease::check`] right before each effect.
     ///
     /// ```
@@ -172,10 +170,10 @@ impl<K: Kind> Acquire<K> {
 }
 
 impl<K: Kind> Lease<K> {
-    /// Runs `work` under this lease and releases it afterwards, as [`Acquire::run`] does for a lease of its own: `work` is
-    /// dropped where it stands when the lease is lost, and is not polled once it is over.
+    /// Runs `work` under this lease and releases it afterwards, as [`Acquire::run`] does: a loss drops `work` at its
+    /// current `await`, and `work` is not polled once the lease is over.
     ///
-    /// `work` is a future, and may borrow also in a task that is spawned. What it needs of the lease it has by a
+    /// `work` is a future, and may borrow even in a spawned task. It reaches the lease through a
     /// [`signal`](Lease::signal).
     ///
     /// ```
@@ -204,11 +202,11 @@ impl<K: Kind> Lease<K> {
     ///
     /// # Errors
     ///
-    /// [`LeaseLost`], and then `work` did not come to its end; where the lease was lost before, it was not begun.
+    /// [`LeaseLost`]: `work` did not come to its end, or was not begun if the lease was lost before.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops `work` where it stands, and releases in the background.
+    /// Dropping the future drops `work` at its current `await`, and releases in the background.
     pub async fn run<T>(self, work: impl Future<Output = T>) -> Result<T, LeaseLost> {
         self.begin_work()?;
         let result = unless_lost(&self, work).await?;

@@ -1,6 +1,6 @@
-//! Where a request stands among those who wait for its resource.
+//! The place of a request among the waiters for its resource.
 //!
-//! It only shows what the line knows; nothing is decided by it.
+//! It only shows what the line knows, and decides nothing.
 
 use super::future::{AcquireFuture, State};
 use crate::kind::Kind;
@@ -9,13 +9,13 @@ use crate::kind::Kind;
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct PlaceInLine {
-    /// How many requests of this process come before it, exactly: those in line, and the one that asks the nodes for all
-    /// of them. Zero says that it is the first, which gets the resource next of all here.
+    /// How many requests of this process come before it, exactly: those in line, and the one that asks the nodes for
+    /// all of them. Zero: it is the first, and the next in this process to get the resource.
     pub here: usize,
-    /// How many other clients stand before this process on the nodes, as last seen. `None` where none of this process
-    /// stands there: it holds the resource itself, nobody has asked yet, or the nodes keep no line.
+    /// How many other clients stood before this process on the nodes when last seen. `None` where this process has no
+    /// place there: it holds the resource itself, no request has asked yet, or the nodes keep no line.
     pub elsewhere: Option<u32>,
-    /// Who holds the resource, as last seen: the value of its key, which is the [`Owner`](crate::Owner) of a lease.
+    /// The holder of the resource, as last seen: the value of its key, which is the [`Owner`](crate::Owner) of a lease.
     pub holder: Option<String>,
 }
 

@@ -1,4 +1,6 @@
-//! What a request is for: one resource, several at once, or any slot of a semaphore. Whatever is wrong with it is told when it is first polled.
+//! The target of a request: one resource, several at once, or any slot of a semaphore.
+//!
+//! An invalid target is reported when the request is first polled.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,7 +18,7 @@ impl Acquire<Exclusive> {
         Self::of(engine, target.map_err(AcquireError::from), wait_policy)
     }
 
-    /// Of several at once.
+    /// A request for several resources at once.
     pub(crate) fn all<I>(engine: Arc<Engine>, resources: I, wait_policy: WaitPolicy) -> Self
     where
         I: IntoIterator<Item: AsRef<[u8]>>,
@@ -36,22 +38,22 @@ impl Acquire<Exclusive> {
 }
 
 impl Acquire<Shared> {
-    /// Of a resource together with other readers.
+    /// A request for a resource together with other readers.
     pub(crate) fn read(engine: Arc<Engine>, resource: &[u8], wait_policy: WaitPolicy) -> Self {
         let target = Resource::behind(&engine.config.key_prefix, resource).map(Target::Shared);
         let target = target.map_err(AcquireError::from);
         let target = target.and_then(|target| Ok(engine.can(Ability::Readers).map(|()| target)?));
-        // What is nobody's would keep writers out, and a reader that is lost harms nobody who comes behind it.
+        // A lingering read would keep writers out, and a lost reader harms no later holder.
         let (linger, lock_delay) = (Duration::ZERO, Duration::ZERO);
         Self { linger, lock_delay, ..Self::of(engine, target, wait_policy) }
     }
 }
 
 impl Acquire<Slot> {
-    /// Of any slot of a semaphore.
+    /// A request for any slot of a semaphore.
     pub(crate) fn any(engine: Arc<Engine>, slots: Slots, wait_policy: WaitPolicy) -> Self {
         let acquire = Self::of(engine, Ok(Target::AnyOf(slots)), wait_policy);
-        // A permit that is kept as nobody's would be one that nobody has.
+        // A lingering permit would be taken without a holder.
         Self { linger: Duration::ZERO, ..acquire }
     }
 }

@@ -1,7 +1,7 @@
 //! The builder from text: settings by their names, and nodes and settings as variables of the environment.
 //!
-//! It names every variable that is wrong, and one that it does not know is wrong: a name that was mistyped must not leave
-//! a default in force without a word. It must never show a URL.
+//! It names every wrong variable. An unknown variable is wrong: a mistyped name must not leave a default in force
+//! without a word. It must never show the password of a URL.
 
 use std::{env, ffi::OsString};
 
@@ -14,11 +14,11 @@ use crate::{
     suggest::nearest,
 };
 
-/// What all variables begin with.
+/// The prefix of all variables.
 const PREFIX: &str = "QUORLOCK_";
 /// The list of nodes.
 const NODES: &str = "QUORLOCK_NODES";
-/// What `quorlock run` tells the command that it runs, which may use this crate itself.
+/// Set by `quorlock run` for its command, which may use this crate itself.
 const OF_A_LEASE: [&str; 5] = ["RESOURCE", "TOKEN", "OWNER", "SLOT", "TERM"];
 
 impl Redlock {
@@ -47,8 +47,8 @@ impl Redlock {
 }
 
 impl Builder {
-    /// Takes over what these settings name, and leaves the rest as it is: see [`Settings`] for their form. A setting is
-    /// what it was set to last, whether by this or by a method of its own.
+    /// Applies the settings that are given, and leaves the rest as it is: see [`Settings`] for their form. The last
+    /// call wins, whether this or a setting's own method.
     pub fn settings(mut self, mut settings: Settings) -> Self {
         let label = settings.label.take();
         apply(&mut self.config, settings);
@@ -62,9 +62,9 @@ impl Builder {
     ///
     /// `QUORLOCK_NODES` has the URLs of the nodes, with commas or blanks between them (a comma in a password is `%2C`).
     /// `QUORLOCK_TTL=10s` and the like are the settings of [`Settings`], by their names in capitals. Every other
-    /// variable that begins with `QUORLOCK_` is an error, and so is one that is empty; those that Kubernetes sets for a
-    /// service of that name (`…_SERVICE_HOST`, `…_PORT_6379_TCP`) are passed over, and what the command `quorlock run` tells
-    /// what it runs (`QUORLOCK_TOKEN`, `…_RESOURCE`, `…_OWNER`, `…_SLOT`, `…_TERM`).
+    /// variable that begins with `QUORLOCK_` is an error, and so is an empty one. Two groups are ignored: the variables
+    /// that Kubernetes sets for a service whose name begins with `quorlock` (`…_SERVICE_HOST`, `…_PORT_6379_TCP`), and
+    /// those that `quorlock run` sets for its command (`QUORLOCK_TOKEN`, `…_RESOURCE`, `…_OWNER`, `…_SLOT`, `…_TERM`).
     ///
     /// ```
     /// use quorlock::{Builder, ConfigError};
@@ -77,7 +77,7 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`ConfigError::Environment`], which names all variables that are wrong, and says what is wrong with each.
+    /// [`ConfigError::Environment`], which names every wrong variable, and says what is wrong with it.
     pub fn from_env() -> Result<Self, ConfigError> {
         Self::from_variables(env::vars_os())
     }
@@ -97,8 +97,8 @@ impl Builder {
 }
 
 impl Settings {
-    /// The settings of the environment, without the nodes, which are given otherwise: as
-    /// [`Builder::from_env`] reads them, but that `QUORLOCK_NODES` is passed over.
+    /// The settings of the environment, as [`Builder::from_env`] reads them. `QUORLOCK_NODES` is ignored: the nodes are
+    /// given otherwise.
     ///
     /// # Errors
     ///
@@ -170,7 +170,7 @@ fn apply(config: &mut Config, settings: Settings) {
         lock_delay,
         key_prefix,
         fleet,
-        // It can be wrong in itself, so that its own method takes it.
+        // A label may be invalid, so its own method takes it.
         label: _,
         require_all_nodes,
         wait_through_outages,
@@ -192,7 +192,7 @@ fn apply(config: &mut Config, settings: Settings) {
     config.renewal.max_hold = max_hold.or(config.renewal.max_hold);
 }
 
-/// What Kubernetes, and links of Docker, set for a service of this name.
+/// Whether Kubernetes, or a link of Docker, sets this variable for a service.
 fn of_a_service(name: &str) -> bool {
     let is = |what: &str| name == what || name.ends_with(&format!("_{what}"));
     let port = |part: &str| {
@@ -215,7 +215,7 @@ fn read_nodes(urls: &str, nodes: &mut Vec<String>) -> Result<(), String> {
     check_urls(nodes)
 }
 
-/// Here it can be said by which variable a URL came.
+/// Checked here, where the error can name the variable.
 #[cfg(feature = "redis")]
 fn check_urls(urls: &[String]) -> Result<(), String> {
     let check = |(index, url): (usize, &String)| {
@@ -244,7 +244,7 @@ fn read_setting(name: &str, value: &str, settings: &mut Settings) -> Result<(), 
             ),
         }
     };
-    // Only capitals: a system may tell `quorlock_ttl` from `QUORLOCK_TTL`, and have both.
+    // Only capitals: a system may distinguish `quorlock_ttl` from `QUORLOCK_TTL`, and have both.
     if name != name.to_uppercase() {
         return Err(unknown());
     }

@@ -1,4 +1,4 @@
-//! Environments: what is read of one, and what is said of each variable that is wrong.
+//! Environments: what is read of one, and the report on each wrong variable.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -179,7 +179,7 @@ fn no_text() -> impl Strategy<Value = OsString> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever a variable says is taken over, or named; and one that is right is not named.
+    /// Every variable is applied or named as wrong, and a valid one is not named.
     #[test]
     fn any_environment_is_a_builder_or_every_variable_that_is_wrong(
         variables in proptest::collection::btree_map(name(), value(), 0..6),
@@ -204,7 +204,7 @@ proptest! {
             Ok(builder) => {
                 prop_assert!(wrong.is_empty(), "{wrong:?} are wrong");
                 prop_assert!(!builder.nodes.is_empty());
-                // They are settings by the same names, and the text of both says the same.
+                // They are settings by the same names, and the same text gives the same configuration.
                 let known = |name: &str| settings::NAMES.contains(&name);
                 let text: Vec<String> = variables
                     .iter()

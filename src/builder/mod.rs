@@ -1,7 +1,7 @@
 //! The builder: settings, and the runtime to run on.
 //!
-//! It collects, checks once, and starts. What each setting is for is said here, and nowhere else; `nodes` says what a
-//! node may be given as.
+//! It collects, checks once, and starts. Each setting is documented here, and nowhere else; `nodes` has the forms in
+//! which a node is given.
 
 mod env;
 mod nodes;
@@ -23,7 +23,7 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// [`ConnectError`]: too few nodes that can be reached and may vote, or a list that cannot work.
+    /// [`ConnectError`]: too few nodes can be reached and may vote, or the list cannot work.
     ///
     /// # Cancel safety
     ///
@@ -49,7 +49,7 @@ impl Redlock {
         Self::builder().nodes(nodes).blocking_connect()
     }
 
-    /// Settings to choose, before connecting.
+    /// A builder, to choose settings before connecting.
     pub fn builder() -> Builder {
         Builder::default()
     }
@@ -85,60 +85,59 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// The lifetime of a lease, where the request does not say another. Default 10 s, from 10 ms to `max_ttl`,
-    /// in classic mode to a day.
+    /// The lifetime of a lease, unless the request sets another. Default 10 s, from 10 ms to `max_ttl`, in classic mode
+    /// to a day.
     ///
-    /// Too short, and the work, or a pause of the process, outlives it; too long, and others wait that long
+    /// Too short, and a pause of the process, or work without renewal, outlives it; too long, and others wait that long
     /// after a crash.
     pub const fn ttl(mut self, ttl: Duration) -> Self {
         self.config.ttl = ttl;
         self
     }
 
-    /// How long an acquire waits while somebody else holds the resource, or nodes are in quarantine, where the request
-    /// does not say otherwise. Default 15 s, any length.
+    /// How long an acquire waits while another client holds the resource, or nodes are in quarantine, unless the
+    /// request says otherwise. Default 15 s, any length.
     ///
     /// Too short, and callers fail just before the resource is free, or a new deployment votes (1.1 times `max_ttl` and
-    /// two node timeouts); too long, and they pile up.
+    /// two node timeouts); too long, and callers pile up.
     pub const fn wait(mut self, wait: Duration) -> Self {
         self.config.wait = wait;
         self
     }
 
-    /// The least validity of a granted lease, where the request does not say otherwise. Default zero: any.
+    /// The least validity of a granted lease, unless the request says otherwise. Default zero: any.
     ///
-    /// At zero a lease may be granted that ends in a moment; at or above the ttl without its drift no round
-    /// can be won, which is refused.
+    /// At zero a lease may be granted that ends in a moment. At or above the ttl minus its drift no round can be won,
+    /// so that is refused.
     pub const fn min_validity(mut self, min_validity: Duration) -> Self {
         self.config.min_validity = min_validity;
         self
     }
 
-    /// The allowance for clocks that run at different rates: `per_mille` thousandths of the ttl and a fixed
-    /// part. Default 10 and 2 ms, from 1 to 500 and from zero to 1 s.
+    /// The allowance for clocks that run at different rates: `per_mille` thousandths of the ttl plus a fixed part.
+    /// Default 10 and 2 ms, from 1 to 500 and from zero to 1 s.
     ///
-    /// Too small, and a node whose clock runs fast forgets a lease while its holder still trusts it (chrony
-    /// may slew a clock by up to 83 per mille); too large, and validity is given away.
+    /// Too small, and a node with a fast clock forgets a lease that its holder still trusts (chrony may slew a clock by
+    /// up to 83 per mille); too large, and validity is given away.
     pub const fn drift(mut self, per_mille: u32, fixed: Duration) -> Self {
         self.config.drift_per_mille = per_mille;
         self.config.drift_fixed = fixed;
         self
     }
 
-    /// The time for one command to one node. Default 100 ms, from 1 ms to 60 s.
+    /// The time limit of one command to one node. Default 100 ms, from 1 ms to 60 s.
     ///
-    /// Too short, and slow replies count as failures, so that rounds fail that would have been won; too
-    /// long, and a round that needs a hung node takes that long to fail, out of the lease's validity. A
-    /// minority of hung nodes costs nothing either way.
+    /// Too short, and slow replies count as failures, so that rounds fail that would have been won; too long, and a
+    /// round that needs a hung node takes that long to fail, out of the lease's validity. A minority of hung nodes
+    /// costs nothing either way.
     pub const fn node_timeout(mut self, node_timeout: Duration) -> Self {
         self.config.node_timeout = node_timeout;
         self
     }
 
-    /// The time for making and checking one connection. Default 1 s, from 10 ms to 60 s. No acquire waits
-    /// for it.
+    /// The time limit for making and checking one connection. Default 1 s, from 10 ms to 60 s. No acquire waits for it.
     ///
-    /// Too short, and a slow handshake never succeeds; too long, and a node that came back is noticed late.
+    /// Too short, and a slow handshake never succeeds; too long, and a returning node is noticed late.
     pub const fn connect_timeout(mut self, connect_timeout: Duration) -> Self {
         self.config.connect_timeout = connect_timeout;
         self
@@ -146,15 +145,15 @@ impl Builder {
 
     /// The bounds of the ceiling of the pause between two rounds. Default 1 ms and 100 ms, from 100 us to 60 s.
     ///
-    /// The ceiling is the measured round trip, doubled with each lost round; the pause is random, from a quarter of it
-    /// to all of it. Too short, and waiters load the nodes; too long, and a released resource lies idle.
+    /// The ceiling is the measured round trip, doubled with each lost round. The pause is random, from a quarter of the
+    /// ceiling to all of it. Too short, and waiters load the nodes; too long, and a released resource lies idle.
     pub const fn retry(mut self, min: Duration, max: Duration) -> Self {
         self.config.retry_min = min;
         self.config.retry_max = max;
         self
     }
 
-    /// How long [`Redlock::close`] waits. Default 2 s, up to an hour.
+    /// How long [`Redlock::close`] and [`Redlock::shutdown`] wait at most. Default 2 s, up to an hour.
     ///
     /// Too short, and releases are cut off and have to expire; too long, and a dead node delays the exit.
     pub const fn close_timeout(mut self, close_timeout: Duration) -> Self {
@@ -162,11 +161,11 @@ impl Builder {
         self
     }
 
-    /// Bytes put before every resource to make the key. Default none, so that the key is the resource
-    /// itself and excludes redsync, node-redlock, rslock, redlock and others on the same nodes. Up to 1024.
+    /// Bytes put before every resource to make the key. Default none: the key is the resource itself, and excludes
+    /// redsync, node-redlock, rslock, redlock and others on the same nodes. Up to 1024.
     ///
-    /// It must not begin with `quorlock:`, where the nodes keep what is their own. `redlock:` matches RedLock.net
-    /// and pottery. Processes with different prefixes do not exclude each other.
+    /// It must not begin with `quorlock:`, where the nodes keep their own keys. `redlock:` matches RedLock.net and
+    /// pottery. Processes with different prefixes do not exclude each other.
     pub fn key_prefix(mut self, prefix: impl AsRef<[u8]>) -> Self {
         self.config.key_prefix = prefix.as_ref().to_vec();
         self
@@ -175,22 +174,22 @@ impl Builder {
     /// The name of the fleet, of 1 to 64 bytes; the default is `default`. Every process that configures these nodes
     /// gives the same.
     ///
-    /// A node remembers it, with the names of all nodes, and is refused to processes of another fleet or with another list
-    /// ([`Refusal::OtherMembers`](crate::node::Refusal::OtherMembers)): two lists that share a node have quorums that need not
-    /// meet. Give fleets that share a server databases of their own.
+    /// A node remembers the name of its fleet and the names of all nodes, and refuses processes of another fleet or
+    /// with another list ([`Refusal::OtherMembers`](crate::node::Refusal::OtherMembers)): quorums of two lists that
+    /// share a node need not meet. Give each of several fleets on one server its own database.
     pub fn fleet(mut self, name: impl Into<String>) -> Self {
         self.config.fleet = name.into();
         self
     }
 
-    /// What the leases of this handle are known by to whoever asks for [`Redlock::holder`], such as `host/pid/name`: any
-    /// bytes, 1 to 128. By default there is none.
+    /// The name by which [`Redlock::holder`] shows the leases of this handle, such as `host/pid/name`: any 1 to 128
+    /// bytes. By default there is none.
     ///
     /// The nodes keep it beside the fencing counter of each resource, with the time of the grant by this process's wall
-    /// clock: up to 144 bytes more for each acquire and, on each node, for each resource, until its counter is dropped
-    /// ([`counter_retention`](Builder::counter_retention)). A lease that is held for longer than that is held on without a
-    /// label. Renewals keep it, and a node that lost the lease's key gets it back together with the key. Without a label
-    /// nothing is sent or kept. In classic mode nodes keep none.
+    /// clock. That takes up to 144 bytes more for each acquire and, on each node, for each resource until its counter
+    /// is dropped ([`counter_retention`](Builder::counter_retention)). A lease that is held for longer than that goes
+    /// on without a label. Renewals keep it, and a node that lost the lease's key gets both back together. Without a
+    /// label nothing is sent or kept. In classic mode nodes keep none.
     ///
     /// Nothing is decided by it, and everybody who can read the nodes can read it: no secrets.
     pub fn label(mut self, label: impl AsRef<[u8]>) -> Self {
@@ -199,12 +198,12 @@ impl Builder {
         self
     }
 
-    /// A [`label`](Builder::label) that tells this process from others: `host/pid/program`, the last cut where it is long.
+    /// A [`label`](Builder::label) that tells this process from others: `host/pid/program`, cut where a name is long.
     pub fn label_process(self) -> Self {
         self.label(process_label())
     }
 
-    /// The certificate authority of `rediss://` nodes, in PEM, instead of the system's.
+    /// The certificate authority for `rediss://` nodes, in PEM, instead of the system's.
     #[cfg(feature = "tls-rustls")]
     pub fn tls_ca(mut self, pem: impl AsRef<[u8]>) -> Self {
         self.tls.ca = Some(pem.as_ref().to_vec());
@@ -218,128 +217,129 @@ impl Builder {
         self
     }
 
-    /// The longest ttl that any process of the fleet asks for. Default 10 s, from 10 ms to a day; a longer ttl
-    /// is refused, except in classic mode, where nothing depends on it.
+    /// The longest ttl that any process of the fleet asks for. Default 10 s, from 10 ms to a day. A longer ttl is
+    /// refused, except in classic mode, where nothing depends on it.
     ///
-    /// A node that may have forgotten leases is kept from voting for a little longer than this. Too short,
-    /// and the ttl that the work needs is refused; too long, and a restarted node, or a new deployment, waits
-    /// that long. Nodes remember the longest that they have been told, and every process honours it.
+    /// A node that may have forgotten leases is kept from voting for a little longer than this. Too short, and the ttl
+    /// that the work needs is refused; too long, and a restarted node, or a new deployment, waits that long. Nodes
+    /// remember the longest value that they were told, and every process honours it.
     pub const fn max_ttl(mut self, max_ttl: Duration) -> Self {
         self.config.max_ttl = max_ttl;
         self
     }
 
-    /// How long a node keeps the counter behind the fencing tokens of a resource that nobody acquires. Default an hour,
-    /// from a second to 30 days. It is gone after one to two of these, at a look of a client, which each client takes
-    /// every ten seconds.
+    /// How long a node keeps the fencing counter of a resource that is not acquired. Default an hour, from a second to
+    /// 30 days. The counter is gone after one to two of these, at a client's look; each client looks every ten seconds.
     ///
-    /// Tokens rise over it all the same, since the floor is raised above every counter that is dropped. Too short, and
-    /// they jump to that floor, which runs up to a minute ahead of the clocks, and acquires take longer paths; too
-    /// long, and names that are used once fill the nodes (`docs/deploying.md` has the formula). Every process gives the
-    /// same: where they differ, each looks by its own, so that about the shortest one counts. A
-    /// [`MemoryNode`](crate::node::MemoryNode) keeps counters for ever.
+    /// Tokens rise all the same, since the floor is raised above every dropped counter. Too short, and tokens jump to
+    /// that floor, which runs up to a minute ahead of the clocks, and acquires take longer paths; too long, and names
+    /// that are used once fill the nodes (`docs/deploying.md` has the formula). Every process gives the same: where
+    /// they differ, each looks by its own, so that about the shortest counts. A [`MemoryNode`](crate::node::MemoryNode)
+    /// keeps counters for ever.
     pub const fn counter_retention(mut self, retention: Duration) -> Self {
         self.config.counter_retention = retention;
         self
     }
 
-    /// Leases are not renewed, unless a request asks for it by
-    /// [`with_renewal`](crate::Acquire::with_renewal). By default they are.
+    /// Does not renew leases, unless a request asks for it by [`with_renewal`](crate::Acquire::with_renewal). By
+    /// default they are renewed.
     pub const fn without_renewal(mut self) -> Self {
         self.config.renewal.renew = false;
         self
     }
 
-    /// The longest that a lease is held in all, where the request does not say otherwise; beyond it, it is
-    /// neither renewed nor extended. Default: no limit.
+    /// The longest time that a lease is held in all, unless the request says otherwise. After it, the lease is neither
+    /// renewed nor extended. Default: no limit.
     pub const fn max_hold(mut self, max_hold: Duration) -> Self {
         self.config.renewal.max_hold = Some(max_hold);
         self
     }
 
-    /// For how long a resource that nobody here waits for is kept behind its last release, where the request does not say
+    /// How long a resource that no request here waits for is kept after its last release, unless the request says
     /// otherwise: see [`Acquire::linger`](crate::Acquire::linger). Default: not at all.
     pub const fn linger(mut self, linger: Duration) -> Self {
         self.config.linger = linger;
         self
     }
 
-    /// For how long the nodes keep others out beyond what a holder believes, where the request does not say otherwise: see
-    /// [`Acquire::lock_delay`](crate::Acquire::lock_delay). Default: not at all. With the ttl it must not be longer than
-    /// [`max_ttl`](Builder::max_ttl), and the defaults of those two are the same.
+    /// How long the nodes keep others out beyond what a holder believes, unless the request says otherwise: see
+    /// [`Acquire::lock_delay`](crate::Acquire::lock_delay). Default: not at all. The ttl plus this delay must not
+    /// exceed [`max_ttl`](Builder::max_ttl), and the defaults of those two are the same.
     pub const fn lock_delay(mut self, delay: Duration) -> Self {
         self.config.lock_delay = delay;
         self
     }
 
-    /// Plain Redlock: `SET NX PX` without fencing tokens and without admission, for nodes on which this crate must
-    /// keep nothing but the locks, and for comparison. Releases and extensions are scripts all the same, so that it
-    /// needs `EVAL` and `EVALSHA`. A node that restarts without its data votes at once, so that two holders are
-    /// possible: keep such a node down for longer than the longest ttl.
+    /// Plain Redlock: `SET NX PX` without fencing tokens and without admission. Use it for nodes on which this crate
+    /// must keep nothing but the locks, and for comparison. Releases and extensions are still scripts, so it needs
+    /// `EVAL` and `EVALSHA`. A node that restarts without its data votes at once, so two holders are possible: keep
+    /// such a node down for longer than the longest ttl.
     pub const fn classic(mut self) -> Self {
         self.config.classic = true;
         self
     }
 
-    /// Where a majority of the nodes may have forgotten, as in a new deployment, no node is admitted until an
-    /// operator says so (`docs/deploying.md`). By default such a fleet waits the quarantine, and its tokens
-    /// go on from a minute ahead of the wall clock, or from the largest counter that is left if that is more.
+    /// Where a majority of the nodes may have forgotten, as in a new deployment, admits no node until an operator says
+    /// so (`docs/deploying.md`). By default such a fleet waits the quarantine, and its tokens continue from a minute
+    /// ahead of the wall clock, or from the largest counter that is left if that is more.
     pub const fn strict_admission(mut self) -> Self {
         self.config.admission = AdmissionPolicy::Strict;
         self
     }
 
-    /// Connecting fails unless every node is ready or in quarantine. By default a quorum is enough, and the log tells of the
-    /// others at once and every minute: of one that is down as a warning, of one that must not vote as an error.
+    /// Connecting fails unless every node is ready or in quarantine. By default a quorum is enough, and the log reports
+    /// the other nodes at once and every minute: a node that is down as a warning, a node that must not vote as an
+    /// error.
     ///
-    /// For those who want to know at a deployment that a node is misspelt or was forgotten. A service that starts while
-    /// a node is down does not start then. [`build`](Builder::build) does not wait, and so does not ask for it.
+    /// Use it to find a misspelt or forgotten node at a deployment. A service that starts while a node is down then
+    /// does not start. [`build`](Builder::build) does not wait, and so ignores it.
     pub const fn require_all_nodes(mut self) -> Self {
         self.config.require_all_nodes = true;
         self
     }
 
-    /// Waits also while too few nodes can be reached: an acquire goes on until its deadline, as by
-    /// [`Acquire::wait_through_outages`](crate::Acquire::wait_through_outages), and [`connect`](Builder::connect) for as
-    /// long as `wait`, or the connect timeout if that is longer. By default an acquire reports an outage after a quarter
-    /// of its wait, and connecting at once.
+    /// Waits even while too few nodes can be reached. An acquire goes on until its deadline, as by
+    /// [`Acquire::wait_through_outages`](crate::Acquire::wait_through_outages). [`connect`](Builder::connect) goes on
+    /// for `wait`, or the connect timeout if that is longer. By default an acquire reports an outage after a quarter of
+    /// its wait, and connecting at once.
     ///
-    /// For services that start together with their Redis, as in a `compose.yaml`. Where so many nodes are refused that the
-    /// others are no quorum, or the list itself is, the wait of `connect` ends at once, since that does not mend itself. To
-    /// wait not at all use [`build`](Builder::build).
+    /// Use it for services that start together with their Redis, as in a `compose.yaml`. The wait of `connect` ends at
+    /// once where so many nodes are refused that the others are no quorum, or the list itself is refused, since that
+    /// does not end by itself. To wait not at all use [`build`](Builder::build).
     pub const fn wait_through_outages(mut self) -> Self {
         self.config.through_outages = true;
         self
     }
 
-    /// Lets nodes vote at once, though they may have forgotten what they granted. A restart can then give two
-    /// holders and repeat a token: only for throwaway nodes in development and tests.
+    /// Lets nodes vote at once, though they may have forgotten what they granted. A restart can then give two holders
+    /// and repeat a token: only for throwaway nodes in development and tests.
     ///
-    /// It lets them vote for everybody, not only for this process. So it is honoured only where a node is in this
-    /// process, or its server is on this machine (an address such as `127.0.0.1`, or a unix socket), or the server itself
-    /// says that it may be thrown away: `redis-cli -h HOST SET quorlock:throwaway yes`, in the database that the URL
-    /// names. Any other node is refused ([`Refusal::NotThrowaway`](crate::node::Refusal::NotThrowaway)). A tunnel that
-    /// ends on this machine looks like a server on it: never let one to production be open beside this setting.
+    /// It lets them vote for every client, not only for this process. So it is honoured only for a node in this
+    /// process, for a server on this machine (an address such as `127.0.0.1`, or a unix socket), and for a server that
+    /// itself says that it may be thrown away: `redis-cli -h HOST SET quorlock:throwaway yes`, in the database that the
+    /// URL names. Any other node is refused ([`Refusal::NotThrowaway`](crate::node::Refusal::NotThrowaway)). A tunnel
+    /// that ends on this machine looks like a server on it: never let a tunnel to production be open beside this
+    /// setting.
     pub const fn danger_skip_quarantine(mut self) -> Self {
         self.config.admission = AdmissionPolicy::DangerSkip;
         self
     }
 
-    /// Where rounds and timers run. Default [`TokioRuntime::shared`], one thread for the process. A runtime, or one in
-    /// an `Arc`.
+    /// The runtime of rounds and timers, by value or in an `Arc`. Default [`TokioRuntime::shared`], one thread for the
+    /// process.
     pub fn runtime(mut self, runtime: impl Runtime) -> Self {
         self.runtime = Some(Arc::new(runtime));
         self
     }
 
-    /// Accepts servers that may evict keys. A lock that is evicted is lost without a word, and two holders
-    /// follow: only for nodes whose memory never fills up.
+    /// Accepts servers that may evict keys. An evicted lock is lost silently, and two holders follow: only for nodes
+    /// whose memory never fills up.
     pub const fn danger_allow_eviction(mut self) -> Self {
         self.config.allow_eviction = true;
         self
     }
 
-    /// Accepts two nodes. Either of them failing stops every acquire, so it is less available than one.
+    /// Accepts two nodes. A failure of either stops every acquire, so two are less available than one.
     pub const fn danger_allow_two_nodes(mut self) -> Self {
         self.config.allow_two_nodes = true;
         self
@@ -356,7 +356,7 @@ impl Builder {
         self.config.validate()?;
         self.config.check_node_count(self.nodes.len())?;
         let (nodes, members) = self.open_nodes()?;
-        // Last, so that a configuration that is refused starts no thread.
+        // Last, so that a refused configuration starts no thread.
         let runtime = match self.runtime {
             Some(runtime) => runtime,
             None => {
@@ -367,16 +367,16 @@ impl Builder {
         Ok(Redlock::new(Engine::start(self.config, nodes, members, runtime)))
     }
 
-    /// Builds, and waits until every node has been tried, for the connect timeout and a node timeout at most, also where one
-    /// has been refused already.
+    /// Builds, and waits until every node has been tried, even if one has been refused already. That takes at most the
+    /// connect timeout and a node timeout.
     ///
     /// # Errors
     ///
-    /// [`ConnectError`]: a configuration that cannot work, or no quorum of nodes that can be reached and may vote. A minority
-    /// that is down, or must not vote for a reason of its own such as its password, is no error, unless
-    /// [`require_all_nodes`](Builder::require_all_nodes) says so; the log tells of it, and [`Redlock::nodes`]. A node by
-    /// which the list itself is wrong always is one: the same server twice, another fleet's, or one that
-    /// [`danger_skip_quarantine`](Builder::danger_skip_quarantine) must not be used with.
+    /// [`ConnectError`]: a configuration that cannot work, or no quorum of nodes that can be reached and may vote. A
+    /// minority that is down, or must not vote for a reason of its own such as its password, is no error, unless
+    /// [`require_all_nodes`](Builder::require_all_nodes) is set; the log and [`Redlock::nodes`] tell of it. A node that
+    /// shows the list itself to be wrong is always an error: the same server twice, a node of another fleet while no
+    /// quorum votes, or a node for which [`danger_skip_quarantine`](Builder::danger_skip_quarantine) is not honoured.
     ///
     /// # Cancel safety
     ///

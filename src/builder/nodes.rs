@@ -1,6 +1,6 @@
-//! Which nodes: what a list of them may be made of, and that each of them can be one.
+//! The list of nodes: what it may be made of, and the check that its nodes differ.
 //!
-//! It opens nothing that could fail later, and names every URL that is wrong, not only the first.
+//! It opens nothing that could fail later, and names every wrong URL, not only the first.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -11,7 +11,7 @@ use crate::{
     protocol::Members,
 };
 
-/// Bytes of the name of a node.
+/// The most bytes of a node's name.
 const MAX_NAME: usize = 255;
 
 impl Builder {
@@ -46,22 +46,21 @@ impl Builder {
         self
     }
 
-    /// Asks for user and password of each URL node at every connect, for credentials that change: those of a secret
-    /// store, or tokens that expire. `give` is called with the address of the node, as [`Redlock::nodes`] shows it, and
-    /// takes the place of what the URL says. By default the URL says it.
+    /// Asks for user and password of each URL node at every connect, for credentials that change: from a secret store,
+    /// or tokens that expire. `give` is called with the address of the node, as [`Redlock::nodes`] shows it. Its answer
+    /// replaces what the URL says; by default the URL counts.
     ///
-    /// It is called for each node by itself, again for every attempt to connect, and has the connect timeout in all.
-    /// A failure, a panic or a hang of it is that node's failure, and it is asked again at the next attempt. What it
-    /// gives is shown nowhere. The text of its error, or of its panic, is, as the reason why the node is down: keep secrets
-    /// out of it.
+    /// It is called for each node separately, again for every attempt to connect, and has the connect timeout in all.
+    /// If it fails, panics or hangs, that node fails, and the next attempt asks again. The credentials are shown
+    /// nowhere. The text of its error or panic is shown, as the reason why the node is down: keep secrets out of it.
     ///
-    /// It runs on the engine's thread and must not block that: a lease could not be renewed meanwhile. Take a value
-    /// that something else keeps up to date, or fetch it asynchronously. With the default runtime, tokio's sockets and
-    /// timers work there.
+    /// It runs on the engine's thread and must not block it: leases could not be renewed meanwhile. Take a value that
+    /// other code keeps up to date, or fetch it asynchronously. With the default runtime, tokio's sockets and timers
+    /// work there.
     ///
-    /// A connection stays authenticated when the password changes, since servers keep it, and this crate does not
-    /// authenticate it anew. Where a server ends it, because the user is gone or a token has expired, the next one asks
-    /// again at once (`docs/deploying.md`, "Passwords that change").
+    /// A connection stays authenticated when the password changes: servers keep it, and this crate does not
+    /// authenticate it anew. Where a server ends it, because the user is gone or a token has expired, the next
+    /// connection asks again at once (`docs/deploying.md`, "Passwords that change").
     ///
     /// ```
     /// use std::sync::{Arc, RwLock};
@@ -93,7 +92,7 @@ impl Builder {
         self
     }
 
-    /// The nodes of the list, of which each is another one, and what they are called.
+    /// The nodes of the list, which all differ, and their names.
     pub(super) fn open_nodes(&self) -> Result<(Vec<Arc<dyn Node>>, Members), ConfigError> {
         let (nodes, names) = self.open_each()?.into_iter().unzip::<_, _, Vec<_>, Vec<String>>();
         for (index, name) in names.iter().enumerate() {
@@ -145,17 +144,17 @@ impl Builder {
     }
 }
 
-/// A node, and what it is called in the list of its fleet.
+/// A node, and its name in the list of its fleet.
 type Named = (Arc<dyn Node>, String);
 
-/// One that is no URL is called by its address, where it is not given a name.
+/// A node that is no URL is named by its address, unless it is given a name.
 fn named(spec: &NodeSpec, node: Arc<dyn Node>) -> Named {
     let name = spec.name.clone().unwrap_or_else(|| node.status().address.to_string());
     (node, name)
 }
 
-/// The places of the first two that are the same, and what they are. Two names of one server pass here, and are found by its
-/// `run_id` once both are connected.
+/// The places of the first two equal names, and that name. Two names of one server pass here; its `run_id` shows them
+/// once both are connected.
 fn twice(names: impl Iterator<Item = String>) -> Option<(usize, usize, Arc<str>)> {
     let mut seen = HashMap::new();
     names.enumerate().find_map(|(second, name)| {

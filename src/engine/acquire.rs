@@ -1,7 +1,7 @@
-//! One acquire as its caller has it: from its place in line to the answer.
+//! One acquire on its caller's side: from its place in line to the answer.
 //!
-//! It runs beside the caller, who may go away at any moment: whatever has been set by then is released. A round stands in
-//! `rounds`, who stands where in `line`, and what comes between two rounds is decided in `protocol::Client`.
+//! The caller may go away at any moment: the keys set by then are released. `rounds` carries out a round and `line` the
+//! places in line; `protocol::Client` decides what happens between two rounds.
 
 mod request;
 mod rounds;
@@ -28,15 +28,15 @@ use crate::{
     telemetry::metrics,
 };
 
-/// An acquire under way, as its caller holds it. Dropping it gives up.
+/// An acquire under way, held by its caller. Dropping it gives up.
 pub(crate) struct Acquiring {
-    /// Until it is left to the parent of a process that was forked.
+    /// `None` once a forked child has left it to its parent.
     answer: Option<oneshot::Receiver<Result<HeldTerm, AcquireError>>>,
     /// Its place in the line of the resource, until it is answered.
     standing: Option<Standing>,
-    /// Whether it counts if it is never answered.
+    /// Whether dropping it counts as abandoned.
     unanswered: bool,
-    /// It has been polled, and was not answered then.
+    /// It has been polled before.
     has_waited: bool,
 }
 
@@ -46,7 +46,7 @@ impl Acquiring {
         self.standing.as_ref().is_some_and(|standing| !standing.engine.process.is_here())
     }
 
-    /// How many come before it, and who holds the resource as last seen, while it stands in line.
+    /// How many requests are ahead, and the holder as last seen, while it stands in line.
     pub(crate) fn standing(&self) -> Option<(Ahead, Option<String>)> {
         self.standing.as_ref()?.look()
     }
@@ -56,7 +56,7 @@ impl Future for Acquiring {
     type Output = Result<HeldTerm, AcquireError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        // Asked before the answer is looked at: what was granted in the parent is the parent's.
+        // Checked before the answer is read: a lease granted in the parent is the parent's.
         if self.has_waited && self.is_parents() {
             return Poll::Ready(Err(AcquireError::RuntimeEnded));
         }
@@ -74,19 +74,19 @@ impl Future for Acquiring {
 impl Drop for Acquiring {
     fn drop(&mut self) {
         if self.is_parents() {
-            // Its place and its channel are the parent's. To close the copy would wake a task that is not there, which
-            // takes a lock of its runtime.
+            // Its place and its channel are the parent's. Closing the copy would wake a task that does not exist here,
+            // which takes a lock of its runtime.
             std::mem::forget((self.standing.take(), self.answer.take()));
         }
         let Some(standing) = self.standing.take() else { return };
         if let Some(answer) = &mut self.answer {
-            // Before it leaves: one who asks beside the line does not come to stand there afterwards.
+            // Closed before it leaves: a request that asks beside the line must not join it afterwards.
             answer.close();
         }
         standing.leave();
-        // Where nobody serves it, as in a forked process, a recorder may wait for a thread that is not there.
+        // Only if the engine is served: in a forked child a recorder may wait for a thread that does not exist.
         if self.unanswered && cfg!(feature = "metrics") && standing.engine.is_served() {
-            // What has been answered is counted by its answer.
+            // An answered request was counted by its answer.
             if let Some(answer) = &mut self.answer {
                 answer.close();
                 if answer.try_recv().is_err() {
@@ -98,7 +98,7 @@ impl Drop for Acquiring {
 }
 
 impl Engine {
-    /// Whether these nodes can do it; the error names the first that cannot.
+    /// Whether the nodes have this ability; the error names the first that lacks it.
     pub(crate) fn can(&self, ability: Ability) -> Result<(), Unsupported> {
         if self.config.classic {
             return Err(Unsupported::Classic { ability });
@@ -117,8 +117,8 @@ impl Engine {
         }
     }
 
-    /// Takes its place in the line of its resource, and asks the nodes where there is none; the answer comes through the
-    /// channel.
+    /// Takes its place in the line of its resource, or asks the nodes at once if there is no line. The answer comes
+    /// through the channel.
     pub(crate) fn acquire(self: &Arc<Self>, asked: AcquireSpec) -> Acquiring {
         let (answer, receiver) = oneshot::channel();
         let mut acquiring = Acquiring {
@@ -135,7 +135,8 @@ impl Engine {
         let now = self.now();
         let acquisition = Acquisition::new(settings, asked.wait_policy, now);
         let resource = ResourceSlot::new(self, &asked.round.target);
-        // What is kept here as nobody's would be in its way, and the nodes tell nobody of one who comes from here.
+        // A lingering grant that overlaps it would be in its way: the nodes do not tell this client of its own
+        // requests.
         let kept = self.client.lock().take_kept_beside(resource.queue());
         kept.into_iter().for_each(|kept| self.give_back_kept(kept, false));
         let says_at = says_at(asked.wait_policy, now);

@@ -1,6 +1,6 @@
 //! What is under way, counted, so that closing can wait for its end.
 //!
-//! It decides nothing. Whoever closes looks at the count; whatever goes on beside a caller keeps a part of it.
+//! It decides nothing. A close looks at the count; each task beside a caller keeps a part of it.
 
 use std::sync::{
     Arc,
@@ -18,7 +18,7 @@ pub(super) struct Activity {
     pub(super) ended: Notify,
 }
 
-/// Something under way, until it is dropped.
+/// Counts as a task under way until it is dropped.
 pub(super) struct Counted {
     engine: Arc<Engine>,
 }
@@ -26,7 +26,7 @@ pub(super) struct Counted {
 impl Drop for Counted {
     fn drop(&mut self) {
         let active = &self.engine.active;
-        // Whoever closes looks at the count after it has registered, so that telling the last end is enough.
+        // A close looks at the count after it has registered, so notifying the last end is enough.
         if active.tasks.fetch_sub(1, Ordering::AcqRel) == 1 {
             active.ended.notify_waiters();
         }

@@ -1,7 +1,7 @@
-//! What the rest of the engine asks of `protocol::Admission`, and what it tells it.
+//! What the rest of the engine asks of `protocol::Admission`, and reports to it.
 //!
-//! It translates: answers into errors and states, failures into what they say of a node's standing. It decides nothing but
-//! that all nodes may vote in classic mode, never makes an acquire wait, and asks no node anything; `probe` does.
+//! It translates answers into errors and states, and failures into a node's standing. It decides only that all nodes
+//! may vote in classic mode. It never makes an acquire wait, and asks no node anything; `probe` does.
 
 use std::{
     sync::{Arc, MutexGuard},
@@ -29,7 +29,7 @@ impl Engine {
         block.map_err(|block| self.blocked(node, block))
     }
 
-    /// The same with the vote guard under which it is asked: both of one standing.
+    /// Like `may_vote`, together with the vote guard of the same standing.
     pub(super) fn ask_vote(
         &self,
         node: NodeId,
@@ -80,13 +80,13 @@ impl Engine {
         })
     }
 
-    /// The hint of an acquire of so many tokens; none in classic mode.
+    /// The hint of an acquire of `count` tokens; none in classic mode.
     pub(super) fn hint(&self, count: u64) -> Option<u64> {
         let wall_us = self.runtime.wall_us();
         (!self.config.classic).then(|| self.admission().hint(wall_us, count))
     }
 
-    /// Takes note of the counter that a round has won, which is above its hint.
+    /// Records the counter that a round has won, which is above its hint.
     pub(super) fn counted(&self, counter: FencingToken) {
         let wall_us = self.runtime.wall_us();
         self.admission().handle_counter(counter.get(), wall_us);
@@ -97,12 +97,13 @@ impl Engine {
         if self.config.classic { Box::default() } else { self.admission().marks() }
     }
 
-    /// To be taken before a vote is asked for.
+    /// Take it before asking for a vote.
     pub(super) fn vote_guard(&self, node: NodeId) -> VoteGuard {
         self.admission().vote_guard(node)
     }
 
-    /// Takes note of what a failure says about a node's standing; of a vote, with the vote guard under which it was asked for.
+    /// Records what a failure says about a node's standing. For a vote, `asked` is the guard under which it was asked
+    /// for.
     pub(super) fn node_failed(&self, node: NodeId, error: &NodeError, asked: Option<VoteGuard>) {
         let changed = match error {
             NodeError::NotAdmitted => match asked {
@@ -123,8 +124,8 @@ impl Engine {
         }
     }
 
-    /// Takes note of why a marker could not be read or set. What passes by itself is no trouble, and a node that is
-    /// down says so by itself.
+    /// Records why a marker could not be read or set. Failures that pass by themselves are skipped, and a node that is
+    /// down says so itself.
     pub(super) fn admission_failed(&self, node: NodeId, error: NodeError) {
         let Some(slot) = self.slot(node) else { return };
         let trouble = match error {
@@ -156,7 +157,7 @@ impl Engine {
         }
     }
 
-    /// Why a node's marker could not be read, such as a right that is missing.
+    /// Why a node's marker could not be read, such as a missing permission.
     fn trouble(&self, node: NodeId) -> Option<NodeError> {
         self.slot(node)?.trouble().clone()
     }

@@ -1,7 +1,7 @@
-//! The calls of nodes that are under way, and their time limits.
+//! The node calls under way, and their time limits.
 //!
-//! It decides nothing. A call is polled first in the order in which it was added, so that commands are sent in that order
-//! (contract N1 of the node). An answer that has come counts, however late it is looked at.
+//! It decides nothing. Calls are first polled in the order in which they were added, so that commands are sent in that
+//! order (contract N1 of the node). An answer that has come counts, however late it is read.
 
 use std::{
     future::Future,
@@ -22,10 +22,10 @@ use crate::{
     telemetry::metrics,
 };
 
-/// No more often than this it is looked whose time is up.
+/// The shortest time between two looks for late calls.
 const TOGETHER: Duration = Duration::from_millis(2);
 
-/// Those of one engine.
+/// The calls of one engine.
 #[derive(Default)]
 pub(super) struct Calls {
     open: FuturesUnordered<Call>,
@@ -41,17 +41,17 @@ struct Call {
     waker: Option<Waker>,
 }
 
-/// What is known of a call beside its answer.
+/// What is known of a call besides its answer.
 #[derive(Clone, Copy)]
 struct About {
     id: CallId,
     node: NodeId,
-    /// Under which it was asked; `None` of what is no vote.
+    /// The guard under which a vote was asked; `None` for other calls.
     vote_guard: Option<VoteGuard>,
     begun: Timestamp,
-    /// It is a part of a round, and shows how long one takes.
+    /// It is part of a round, so its duration is a sample.
     is_round: bool,
-    /// So many commands are sent.
+    /// The number of commands sent.
     commands: usize,
 }
 
@@ -103,7 +103,7 @@ impl Calls {
         self.next_limit.filter(|_| !self.open.is_empty())
     }
 
-    /// Makes a call, whose time begins now. Where the node is not to be asked, that is its answer.
+    /// Makes a call, whose time begins now. `blocked` is its answer if the node is not to be asked.
     pub(super) fn add(
         &mut self,
         engine: &Engine,
@@ -139,14 +139,14 @@ impl Calls {
         self.open.push(Call { about, answer, until, is_over: false, waker: None });
     }
 
-    /// All that have ended by now.
+    /// Takes out all calls that have ended.
     pub(super) fn poll_ended(&mut self, cx: &mut Context<'_>, ended: &mut Vec<Ended>) {
         while let Poll::Ready(Some(one)) = self.open.poll_next_unpin(cx) {
             ended.push(one);
         }
     }
 
-    /// Ends those whose time is up, but for those that are waited for longer. Says whether there are any.
+    /// Ends late calls, except those that are waited for longer. Returns whether there are any.
     pub(super) fn end_late(
         &mut self,
         now: Timestamp,
@@ -161,7 +161,7 @@ impl Calls {
             if call.until <= now
                 && let Some(until) = longer(call.about.id)
             {
-                // Once it is decided, it is not waited for any longer.
+                // Looked at again within the node timeout: a decided release is not waited for.
                 call.until = until.min(now.saturating_add(node_timeout));
             }
             if now < call.until {
@@ -172,12 +172,12 @@ impl Calls {
                 call.waker.take().into_iter().for_each(Waker::wake);
             }
         }
-        // All are looked at each time.
+        // Each look goes through all calls.
         self.next_limit = next.map(|next| next.max(now.saturating_add(TOGETHER)));
         is_any
     }
 
-    /// Nobody makes them any more: each has failed, and may have had an effect.
+    /// Nothing drives these calls any more: each has failed, and may have had an effect.
     pub(super) fn abandon(&mut self) -> Vec<Ended> {
         let open = std::mem::take(&mut self.open);
         let failed =
@@ -187,8 +187,8 @@ impl Calls {
 }
 
 impl Ended {
-    /// What it has come to, and what that says of its node. A vote that was asked for before its node's standing was taken away,
-    /// and is answered after it, is a failure: it may be from before whatever that was.
+    /// Returns the answer, and records what it says of its node. A vote fails if its node lost its standing after the
+    /// question and before the answer: such a vote may be older than the cause.
     pub(super) fn judge(self, engine: &Engine, now: Timestamp) -> (CallId, Answer<NodeError>) {
         let About { id, node, vote_guard, begun, is_round, commands } = self.about;
         let mut answer = self.answer;
@@ -203,7 +203,7 @@ impl Ended {
         };
         errors.for_each(|(error, vote_guard)| engine.node_failed(node, error, vote_guard));
         let lapsed = || vote_guard.is_some_and(|vote_guard| !engine.admission().counts(vote_guard));
-        // An error stays what it was; only an answer is turned into one.
+        // Errors stay as they are; only an answer becomes one.
         match &mut answer {
             Answer::One(result @ Ok(_)) => {
                 if lapsed() {
@@ -211,7 +211,7 @@ impl Ended {
                 }
             }
             Answer::Several(replies) => {
-                // Where a transport returns too few, the rest is unknown.
+                // If a transport returns too few answers, the rest is unknown.
                 let missing = || {
                     let message = "fewer answers than commands".into();
                     Err(NodeError::Unexpected { message })
@@ -235,7 +235,7 @@ impl Ended {
         (id, answer)
     }
 
-    /// Whether a node has denied something, for which the nodes' clocks are looked at.
+    /// Whether the node has denied the request, which needs a look at the nodes' clocks.
     pub(super) const fn is_denied(&self) -> bool {
         matches!(self.answer, Answer::One(Ok(Reply::Denied(_))))
     }

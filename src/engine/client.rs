@@ -1,7 +1,7 @@
 //! The lock around everything that `protocol::Client` decides, and what this process keeps beside it.
 //!
-//! It decides nothing. Nothing that is taken out may be dropped under the lock, no waker called and no code of the user's run:
-//! each of them may come back here.
+//! It decides nothing. Under the lock, nothing taken out may be dropped, no waker called and no user code run: each may
+//! come back here.
 
 use std::{
     fmt,
@@ -19,30 +19,30 @@ use crate::{
     telemetry::Caller,
 };
 
-/// So often somebody looks at a clock anew since another one had the lock.
+/// How often a thread reads the clock again because another thread held the lock.
 const LOOKS: usize = 16;
 
-/// What is decided of the grants and requests of this process.
+/// The state machine of the grants and requests of this process.
 pub(super) type Client = protocol::Client<Kept, Box<Request>, Releasing, NodeError>;
 
-/// What is kept with a grant.
+/// The engine's data of a grant.
 #[derive(Default)]
 pub(super) struct Kept {
     /// The grant as its leases know it.
     pub(super) grant: Weak<Grant>,
-    /// While it is nobody's.
+    /// Keeps the grant alive while it lingers without a holder.
     pub(super) kept: Option<Arc<Grant>>,
-    /// In which span the current lease was asked for.
+    /// The span in which the current lease was asked for.
     pub(super) caller: Caller,
-    /// Of the shutdown that has ended it.
+    /// Where the shutdown that ended it gets the result.
     pub(super) report: Option<Arc<Outcomes>>,
-    /// While it counts as held, nodes that are away are tried the sooner for it.
+    /// Makes the engine reconnect sooner to lost nodes while the grant counts as held.
     pub(super) hurries: Option<Hurries>,
-    /// Those who wait for the end of an extension.
+    /// The callers that wait for an extension.
     pub(super) extending: Vec<(RenewalId, oneshot::Sender<ExtendOutcome>)>,
 }
 
-/// The lock. It outlives its engine where somebody keeps a signal of a lease.
+/// The lock. It outlives its engine while a lease's signal is kept.
 #[derive(Clone)]
 pub(super) struct SharedClient {
     client: Arc<Lock<Client>>,
@@ -54,7 +54,7 @@ impl SharedClient {
         Self { client: Arc::new(Lock::new(Client::new(settings))), process }
     }
 
-    /// The one in which anybody is told what becomes of what it holds.
+    /// The process in which holders are told of their leases.
     pub(super) const fn process(&self) -> Process {
         self.process
     }
@@ -63,14 +63,14 @@ impl SharedClient {
         self.client.lock()
     }
 
-    /// The same for what may be called in a process that was forked since: nothing there where somebody has it, who may be a
-    /// thread of the parent's.
+    /// Like `lock`, for code that may run in a forked child. There, `None` while the lock is held: its holder may be a
+    /// thread of the parent.
     pub(super) fn lock_here(&self) -> Option<MutexGuard<'_, Client>> {
         self.client.lock_if(|| self.process.is_here())
     }
 
-    /// The same with what a clock shows right before: not before a wait for somebody who has the lock, which may take longer
-    /// than what is left of a lease.
+    /// Like `lock_here`, with the clock read right before locking, not before a wait for the lock, which may take
+    /// longer than the time left of a lease.
     pub(super) fn lock_here_at(
         &self,
         clock: impl Fn() -> Timestamp,
@@ -93,7 +93,7 @@ impl SharedClient {
 impl fmt::Debug for SharedClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Client");
-        // Nothing where somebody has the lock: in a forked process that may be for ever.
+        // Left out while the lock is held: in a forked child that may be for ever.
         if let Some(client) = self.client.try_lock() {
             shown.field("queues", &client.queues());
             shown.field("waiting", &client.crowd(Lane::Acquires));

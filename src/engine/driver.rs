@@ -1,8 +1,8 @@
-//! The one task of an engine: it makes the calls that the client wants made, and tells it what they have come to and what time
-//! it is.
+//! The driver, the one task of an engine: it makes the calls that the client wants, and tells it their results and the
+//! time.
 //!
-//! It decides nothing. It must never wake a waiter, log, or call a node while it holds a lock: a waker may do anything, such as
-//! drop a lease.
+//! It decides nothing. It must never wake a waiter, log, or call a node while it holds a lock: a waker may do anything,
+//! such as drop a lease.
 
 use std::{
     collections::VecDeque,
@@ -33,18 +33,18 @@ use crate::{
     shield::shielded,
 };
 
-/// So many rounds are begun at once, and so many calls taken out of the client while its lock is held.
+/// The most rounds begun at once, and the most calls taken out of the client under one lock.
 const AT_ONCE: usize = 64;
 
-/// So often the task goes on with what has come meanwhile, before it looks at everything else and lets others of its thread run.
+/// How many passes the driver makes over new work before it looks at everything else and yields its thread.
 const MOST_PASSES: usize = 32;
 
-/// How the task is reached.
+/// How to reach the driver's task.
 #[derive(Default)]
 pub(super) struct Driver {
-    /// Wakes it.
+    /// Wakes the task.
     wake: Notify,
-    /// Keeps the engine until it has looked what there is to do.
+    /// Keeps the engine alive until the task has looked for work.
     pub(super) kept: Lock<Option<Arc<Engine>>>,
 }
 
@@ -55,7 +55,7 @@ impl Engine {
             Wakeup::Silent => {}
             Wakeup::WakeFrom(at) => {
                 let mut is_early = false;
-                // It is code of the user's, which may panic: then whoever sleeps looks.
+                // The clock is user code and may panic: then the task is woken.
                 shielded(|| is_early = self.now() < at);
                 if !is_early {
                     self.driver.wake.notify_one();
@@ -73,24 +73,24 @@ impl Engine {
         self.keep_for_driver();
         self.driver.wake.notify_one();
         if !self.is_served() {
-            // Nobody takes it any more.
+            // No task will take it.
             let kept = self.driver.kept.lock().take();
             drop(kept);
         }
     }
 
-    /// What is to be sent must be, though nobody else has the engine any more.
+    /// Keeps the engine alive for commands to be sent, even if nothing else does.
     pub(super) fn keep_for_driver(self: &Arc<Self>) {
         let before = self.driver.kept.lock().replace(Arc::clone(self));
         drop(before);
     }
 
-    /// It has ended with the engine.
+    /// Wakes the task, which ends with the engine.
     pub(super) fn end_driver(&self) {
         self.driver.wake.notify_one();
     }
 
-    /// The time, and what is measured by then.
+    /// The time, and the measurements so far.
     pub(super) fn moment(&self) -> Moment<'static> {
         Moment {
             now: self.now(),
@@ -101,14 +101,14 @@ impl Engine {
         }
     }
 
-    /// Whether what is under way has ended, told to whoever closes.
+    /// Tells a waiting close if all work under way has ended.
     pub(super) fn tell_settled(&self) {
         if self.closed.load(Ordering::Acquire) && self.client.lock().under_way() == 0 {
             self.active.ended.notify_waiters();
         }
     }
 
-    /// Takes in what calls have come to.
+    /// Takes in the results of calls.
     fn take_in(
         self: &Arc<Self>,
         ended: &mut Vec<Ended>,
@@ -131,7 +131,7 @@ impl Engine {
         self.carry_out();
     }
 
-    /// Goes on with everything whose time has come.
+    /// Carries out events, and handles waiters whose time has come.
     fn handle_due(self: &Arc<Self>, waiting: Vec<(QueueId, Place)>, at: &Moment<'_>) {
         self.carry_out();
         for (queue, place) in waiting {
@@ -141,37 +141,37 @@ impl Engine {
     }
 }
 
-/// One that it is in.
+/// A sleep of the driver.
 struct Sleep {
     until: Timestamp,
-    /// Its whole time. Its timer may know nothing of a jump of the clock, and end at any time within that.
+    /// Its whole time. Its timer may miss a jump of the clock, and then ends at any time within that.
     whole: Duration,
     timer: Task,
 }
 
 impl Sleep {
-    /// Whether it ends early enough for this, however the clock may have jumped.
+    /// Whether it ends early enough for `next`, however the clock may have jumped.
     fn serves(&self, next: Timestamp, now: Timestamp) -> bool {
         next >= self.until && next.saturating_since(now) >= self.whole
     }
 }
 
-/// What it has at hand.
+/// The driver's state.
 struct Hands {
     calls: Calls,
     /// Calls that are to be made now.
     wanted: VecDeque<Transmit>,
     /// Calls that have ended, and have not been taken in.
     ended: Vec<Ended>,
-    /// What they have come to.
+    /// Their results.
     answers: Vec<(CallId, Answer<NodeError>)>,
     /// Something may be due.
     is_due: bool,
     sleep: Option<Sleep>,
-    /// While there is something under way.
+    /// Kept while work is under way.
     engine: Option<Arc<Engine>>,
     weak: Weak<Engine>,
-    /// The last that a clock has shown.
+    /// The last reading of the clock.
     last: Moment<'static>,
 }
 
@@ -181,10 +181,10 @@ impl Drop for Hands {
         ended.append(&mut self.calls.abandon());
         let engine = self.engine.take().or_else(|| self.weak.upgrade());
         let Some(engine) = engine else { return };
-        // In a process that was forked no lock may be waited for.
+        // In a forked child no lock may be waited for.
         if engine.is_served() {
             engine.client.lock().put_back(std::mem::take(&mut self.wanted).into_iter());
-            // Also while a panic unwinds, where a second one would abort: the runtime's clock may be what has panicked.
+            // This may run while a panic unwinds, where a second one would abort: the clock may be what panicked.
             engine.keep_for_driver();
             shielded(|| self.last = engine.moment());
             shielded(|| engine.take_in(&mut ended, &mut self.answers, self.last));
@@ -192,7 +192,7 @@ impl Drop for Hands {
     }
 }
 
-/// Looks after an engine for as long as that lives. It does not keep the engine alive, but for what is under way.
+/// Drives an engine as long as it lives. It keeps the engine alive only while work is under way.
 pub(super) async fn attend(engine: &Weak<Engine>, driver: &Driver) {
     let known = engine.upgrade().map(|engine| (Arc::clone(&engine.fleet), engine.process));
     let Some((fleet, process)) = known else { return };
@@ -210,11 +210,11 @@ pub(super) async fn attend(engine: &Weak<Engine>, driver: &Driver) {
     let mut woken = pin!(driver.wake.notified());
     let mut changed = pin!(fleet.changed.notified());
     poll_fn(|cx| {
-        // In a process that was forked nothing goes on, and whoever has a lock may have it for ever.
+        // In a forked child nothing goes on, and a lock may be held for ever.
         if !process.is_here() {
             return Poll::Pending;
         }
-        // Registered before anything is looked at, so that nothing that comes in between is missed.
+        // Registered before looking, so that nothing in between is missed.
         let mut is_woken = false;
         while woken.as_mut().poll(cx).is_ready() {
             woken.set(driver.wake.notified());
@@ -224,7 +224,7 @@ pub(super) async fn attend(engine: &Weak<Engine>, driver: &Driver) {
         let Some(engine) = hands.engine.take().or(kept).or_else(|| engine.upgrade()) else {
             return Poll::Ready(());
         };
-        // While a panic unwinds, too, this keeps it.
+        // This keeps the engine also while a panic unwinds.
         hands.engine = Some(Arc::clone(&engine));
         let mut has_changed = false;
         if engine.client.lock().has_unconfirmed() {
@@ -241,7 +241,7 @@ pub(super) async fn attend(engine: &Weak<Engine>, driver: &Driver) {
 }
 
 impl Hands {
-    /// Goes on until there is nothing to do for now, or others are to be let run.
+    /// Goes on until there is nothing to do for now, or other tasks are to run.
     fn poll(
         &mut self,
         engine: &Arc<Engine>,
@@ -251,12 +251,12 @@ impl Hands {
         let (mut has_rung, mut has_called, mut passes) = (false, false, 0);
         loop {
             passes += 1;
-            // However much comes meanwhile, all that there is to look at is looked at in the last pass.
+            // The last pass looks at everything, however much comes meanwhile.
             let is_last = passes == MOST_PASSES;
             has_called |= self.send(engine, cx);
             self.calls.poll_ended(cx, &mut self.ended);
             if !self.ended.is_empty() {
-                // Read before anything is taken out: it is code of the user's, which may panic.
+                // Read before anything is taken out: the clock is user code and may panic.
                 self.last = engine.moment();
                 engine.take_in(&mut self.ended, &mut self.answers, self.last);
                 if !is_last {
@@ -267,7 +267,7 @@ impl Hands {
                 && sleep.timer.poll_unpin(cx).is_ready()
             {
                 (self.sleep, self.is_due) = (None, true);
-                // A timer of the user's may ring too early, and again: others are let go on in between.
+                // A user's timer may ring too early, and again: other tasks run in between.
                 if std::mem::replace(&mut has_rung, true) {
                     cx.waker().wake_by_ref();
                     return Poll::Pending;
@@ -288,13 +288,13 @@ impl Hands {
             }
             if is_last {
                 self.engine = Some(Arc::clone(engine));
-                // It may have been woken for what is earlier.
+                // It may have been woken for something earlier.
                 self.sleep = None;
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
             let now = engine.now();
-            // Of what was known when it began, the sleep that it is in ends early enough.
+            // The current sleep ends early enough for all that was known when it began.
             let sleeps = self.sleep.is_some();
             let (next, is_under_way) = {
                 let mut client = engine.client.lock();
@@ -311,7 +311,7 @@ impl Hands {
             has_called = false;
             let Some(next) = next.into_iter().chain(limit).min() else { return Poll::Pending };
             if next <= now {
-                // What is known of limits by now is behind it, and looked for anew.
+                // The known limits have passed, and are looked for anew.
                 (self.sleep, self.is_due) = (None, true);
             } else if self.sleep.as_ref().is_none_or(|sleep| !sleep.serves(next, now)) {
                 let (whole, timer) = (next.saturating_since(now), engine.runtime.sleep_until(next));
@@ -322,13 +322,13 @@ impl Hands {
         }
     }
 
-    /// Sees to everything whose time has come. What is to be sent for that is, before anything of it is carried out: that may be
-    /// code of a user, and an extension must not wait for it.
+    /// Sees to everything that is due. The driver sends due commands before it carries out events: those may run user
+    /// code, and an extension must not wait for it.
     fn handle_timeout(&mut self, engine: &Arc<Engine>, cx: &mut Context<'_>) {
         self.last = engine.moment();
         self.is_due = false;
         let waiting = engine.client.lock().handle_timeout(&self.last);
-        // Where it panics, the rest is sent in the next pass.
+        // If this panics, the next pass sends the rest.
         shielded(|| {
             self.make_calls(engine, cx);
         });
@@ -337,7 +337,7 @@ impl Hands {
         self.calls.end_late(self.last.now, engine.config.node_timeout, longer);
     }
 
-    /// Begins rounds that are to begin, and makes calls that are wanted. Says whether there were calls.
+    /// Begins rounds and makes the calls that are wanted. Returns whether there were calls.
     fn send(&mut self, engine: &Arc<Engine>, cx: &mut Context<'_>) -> bool {
         for _ in 0..AT_ONCE {
             let Some(ask) = ({ engine.client.lock().poll_begin() }) else { break };
@@ -346,13 +346,13 @@ impl Hands {
         self.make_calls(engine, cx)
     }
 
-    /// Makes and sends the calls that are wanted by now, in their order. What comes meanwhile is sent too while no more calls are
-    /// made than these could be. Says whether there were any.
+    /// Makes and sends the calls wanted by now, in their order. Calls added meanwhile are sent too, up to the most that
+    /// these could be. Returns whether there were any.
     fn make_calls(&mut self, engine: &Arc<Engine>, cx: &mut Context<'_>) -> bool {
         let mut left = engine.client.lock().transmits();
         let mut has_called = false;
         while left > 0 || !self.wanted.is_empty() {
-            // Read before any is taken out: it is code of the user's, which may panic.
+            // Read before any is taken out: the clock is user code and may panic.
             let (now, steady) = (engine.now(), engine.steady());
             let (before, most) = (self.wanted.len(), left.min(AT_ONCE));
             {
@@ -364,7 +364,7 @@ impl Hands {
             left = if taken < most { 0 } else { left.saturating_sub(taken) };
             while let Some(next) = self.wanted.front() {
                 let (vote_guard, blocked) = match &next.sending {
-                    // A round has asked whether it can be reached.
+                    // The round has checked whether the node is reachable.
                     Sending::One(Command::Acquire { .. }) => engine.ask_vote(next.node, steady),
                     Sending::One(Command::Confirm { .. }) => {
                         (Some(engine.vote_guard(next.node)), None)
@@ -382,7 +382,8 @@ impl Hands {
                     has_called = true;
                 }
             }
-            // Before the clock is asked again: their time runs, and what has been sent when it panics is not overtaken.
+            // Polled before the clock is read again: their time runs, and if the clock panics, nothing overtakes the
+            // calls made.
             self.calls.poll_ended(cx, &mut self.ended);
         }
         has_called

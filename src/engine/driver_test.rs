@@ -1,4 +1,4 @@
-//! The timers of the leases behind a whole engine, on nodes in memory.
+//! The lease timers of a whole engine, on nodes in memory.
 
 use std::time::Duration;
 
@@ -70,14 +70,14 @@ fn a_lease_that_was_let_go_leaves_nothing_in_the_queue() {
     assert_eq!(engine.client.lock().timers(), 0);
 }
 
-/// A task that ends at the wrong moment must not be taken for one that still looks after the leases: nobody would.
+/// A task that ends at the wrong moment must not count as still running: no task would look after the leases.
 #[test]
 #[cfg(target_os = "linux")]
 #[allow(clippy::disallowed_methods, reason = "a thread that is none of the runtime's")]
 fn whoever_ends_while_another_thread_has_the_timers_leaves_them_to_the_next() {
     let engine = engine();
     let look = || engine.client.lock().look();
-    // Nobody is started, and so nobody disturbs.
+    // No task is started, so none disturbs.
     assert_eq!(look(), Wakeup::Start);
     assert_eq!(look(), Wakeup::Silent);
     let shift = Shift {
@@ -95,7 +95,7 @@ fn whoever_ends_while_another_thread_has_the_timers_leaves_them_to_the_next() {
         dropped.send("it has given up".into()).unwrap();
     });
     let thread = std::path::Path::new("/proc").join(is_dropped.recv().unwrap());
-    // It waits for the lock, and for nothing else. One that gives up says so instead.
+    // The thread waits for the lock, and for nothing else. If it gives up, it says so instead.
     let waits = || {
         let stat = std::fs::read_to_string(thread.join("stat")).unwrap_or_default();
         stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('S'))

@@ -1,7 +1,7 @@
-//! What a leader says of itself, told to all nodes and kept there, for as long as its lease lasts.
+//! A leader's proclamation, told to all nodes and kept there as long as its lease lasts.
 //!
-//! It carries out what `Proclaiming` decides. It is begun with a won round alone (E1), and must never send anything once the
-//! lease is over, nor keep the lease or its engine.
+//! It carries out what `Proclaiming` decides. Only a won round begins it (E1). It must send nothing once the lease is
+//! over, and keep neither the lease nor its engine alive.
 
 use std::{
     pin::pin,
@@ -27,16 +27,16 @@ use crate::{
     telemetry,
 };
 
-/// For how long the log waits until work has been dropped whose keys are gone.
+/// How long work may go on after its keys are gone before the log tells of it.
 const MOMENT: Duration = Duration::from_millis(100);
 
-/// What one leader says, and which nodes have it.
+/// The text of one leader, and which nodes have it.
 pub(crate) struct Proclamation {
     held: LeaseTerm,
     term: FencingToken,
     since_us: u64,
     state: Lock<Said>,
-    /// It says something else now.
+    /// The text has changed.
     said: Notify,
     /// A node has taken it.
     told: Notify,
@@ -48,7 +48,7 @@ struct Said {
 }
 
 impl Engine {
-    /// Tells all nodes of one that has just been elected. It goes on beside the caller.
+    /// Tells all nodes of a newly elected leader, in the background.
     pub(crate) fn proclaim(
         self: &Arc<Self>,
         held: LeaseTerm,
@@ -87,7 +87,7 @@ impl Proclamation {
         self.term
     }
 
-    /// Says something else from now on; what is returned is for [`confirmed`](Proclamation::confirmed).
+    /// Changes the text. The returned number is for [`confirmed`](Proclamation::confirmed).
     pub(crate) fn say(&self, engine: &Engine, text: LeaderText) -> u64 {
         let number = {
             let mut state = self.state();
@@ -99,7 +99,7 @@ impl Proclamation {
         number
     }
 
-    /// Ends when a quorum of nodes has taken this, or something newer.
+    /// Ends when a quorum of nodes has taken this text, or a newer one.
     pub(crate) async fn confirmed(&self, number: u64) -> Result<(), LeaseLost> {
         let told = async {
             loop {
@@ -119,20 +119,20 @@ impl Proclamation {
         }
     }
 
-    /// How many nodes have what is said now.
+    /// How many nodes have the current text.
     pub(crate) fn told(&self) -> usize {
         self.state().says.told()
     }
 
-    /// From when on others may lead, once the term is lost for this reason: from the end of the lease on; and from the loss
-    /// on where the keys are gone, or a shutdown has released them, whatever is left of the time.
+    /// From when on others may lead, once the term is lost for this reason: from the end of the lease, or from the loss
+    /// itself if the keys are gone or a shutdown has released them.
     pub(crate) fn over_at(&self, reason: LossReason, now: Timestamp) -> Timestamp {
         let grant = self.held.grant();
         let (deadline, is_given_back) = (grant.ends().0, grant.is_given_back());
         self.state().says.over_at(reason, is_given_back, deadline, now)
     }
 
-    /// Up to when work may go on that was given so much time to stop, once the term is lost for this reason.
+    /// Up to when work that has `stop_within` to stop may go on, once the term is lost for this reason.
     pub(crate) fn stop_by(
         &self,
         stop_within: Duration,
@@ -144,7 +144,7 @@ impl Proclamation {
         stop_by.min(lost_at.saturating_add(stop_within)).min(self.over_at(reason, now))
     }
 
-    /// When the loss was seen: now, where nobody has looked before.
+    /// When the loss was first seen; `now` if this is the first look.
     fn lost_at(&self, now: Timestamp) -> Timestamp {
         self.state().says.lost_at(now)
     }
@@ -154,17 +154,17 @@ impl Proclamation {
         self.state().says.handle_ended();
     }
 
-    /// Whether its leader still is at work.
+    /// Whether its leader is still at work.
     pub(crate) fn is_at_work(&self) -> bool {
         self.state().says.is_at_work()
     }
 
-    /// From now on it is restored with the key, too.
+    /// Keeps the text with the grant: from now on a restored key carries it too.
     fn keep(&self, engine: &Engine) {
         self.held.grant().set_note(self.note(engine));
     }
 
-    /// What is to be told.
+    /// The note to be sent.
     fn note(&self, engine: &Engine) -> Note {
         let label = engine.config.label.as_ref().ok().cloned().flatten();
         let record = {
@@ -196,7 +196,7 @@ impl Proclamation {
         self.watch_the_end(engine).await;
     }
 
-    /// Tells the log where work goes on though the lease is over.
+    /// Tells the log if work goes on though the lease is over.
     async fn watch_the_end(&self, engine: &Weak<Engine>) {
         let sleep = {
             let (Some(engine), Some(lost)) = (engine.upgrade(), self.held.lost()) else { return };
@@ -213,7 +213,7 @@ impl Proclamation {
         }
     }
 
-    /// Tells the nodes that lack it, each once. What is said meanwhile goes to those that have answered.
+    /// Tells each node that lacks the text, once. A text changed meanwhile goes to nodes that have answered.
     async fn tell(&self, engine: &Engine) {
         let mut calls: Fanout = Fanout::new(engine);
         self.state().says.handle_time_up();
@@ -232,7 +232,7 @@ impl Proclamation {
 
     fn ask_all(&self, engine: &Engine, calls: &mut Fanout) {
         let lack: Vec<NodeId> = self.state().says.lacking().collect();
-        // Read by the clock: it may be over by now.
+        // `lost` reads the clock: the lease may be over by now.
         if lack.is_empty() || self.held.lost().is_some() {
             return;
         }

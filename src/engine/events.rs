@@ -1,8 +1,8 @@
-//! What the client has decided, carried out.
+//! Carries out what the client has decided.
 //!
-//! It decides nothing. A thread that has had something decided carries out whatever there is, in the order in which it was
-//! decided. Most of it is code of a user: none is run under the lock, and one that blocks keeps nothing else waiting that other
-//! threads may carry out.
+//! It decides nothing. A thread that causes a decision carries out all pending events, in the order of the decisions.
+//! Most events run user code: never under the lock, and code that blocks holds up no event that another thread may
+//! carry out.
 
 use std::{
     sync::Arc,
@@ -18,7 +18,7 @@ use crate::{
 
 type Decided = Event<Box<Request>, Releasing, NodeError>;
 
-/// This thread carries out what there is.
+/// Marks this thread as carrying out events.
 struct CarryingOut<'a> {
     engine: &'a Engine,
     thread: ThreadId,
@@ -33,12 +33,12 @@ impl Drop for CarryingOut<'_> {
     }
 }
 
-/// So deep inside of itself one thread carries events out. What is started may come back, and must not pile up; but where it
-/// waits for something, that has to be done.
+/// How deep `carry_out` nests on one thread. User code may come back here, and must not pile up; but if it waits for an
+/// event, that must be carried out.
 const DEPTH: usize = 4;
 
 impl Engine {
-    /// Has something decided, and carries out what follows.
+    /// Makes a decision, and carries out what follows.
     pub(super) fn decide<T>(self: &Arc<Self>, decide: impl FnOnce(&mut Client) -> T) -> T {
         let (decided, follows) = {
             let mut client = self.client.lock();
@@ -57,7 +57,7 @@ impl Engine {
         {
             let mut all = self.carrying_out.lock();
             if all.iter().filter(|other| **other == thread).count() >= DEPTH {
-                // It is carried out further out.
+                // An outer call on this thread carries it out.
                 return;
             }
             all.push(thread);
@@ -69,8 +69,8 @@ impl Engine {
         self.tell_settled();
     }
 
-    /// What is to be done next. It counts from the step on in which it is taken, so that closing waits for it, and for nothing
-    /// where nothing is left.
+    /// Takes the next event. It counts as under way from that step on, so that closing waits for each event, and for
+    /// nothing if none is left.
     fn take_event(self: &Arc<Self>) -> Option<(Decided, Counted)> {
         let mut client = self.client.lock();
         client.poll_event().map(|event| (event, self.count()))
@@ -101,7 +101,7 @@ impl Engine {
             Event::Tell(grant, action) => {
                 match self.grant(grant) {
                     Some(grant) => grant.tell(action),
-                    // It is not in anybody's hands yet.
+                    // No holder has it yet.
                     None if matches!(action, LeaseAction::Lose(_)) => {
                         self.decide(|client| client.handle_grant_over(grant));
                     }
@@ -125,7 +125,7 @@ impl Engine {
 
     fn go_on(&self, ask: AskId) {
         let mut now = None;
-        // It is code of the user's, which may panic: then nobody would go on with this one.
+        // The clock is user code and may panic: then nothing would go on with this request.
         shielded(|| now = Some(self.now()));
         let mut client = self.client.lock();
         match now {

@@ -1,4 +1,4 @@
-//! Extensions, as those have them who wait for one.
+//! Extensions, as their callers see them.
 //!
 //! It decides nothing.
 
@@ -14,12 +14,12 @@ use crate::{
 };
 
 impl Engine {
-    /// Extends one lease for its holder, and waits until it is known how that ended. `None` says that the runtime has ended, and
-    /// so that nothing was extended.
+    /// Extends one lease for its holder, and waits for the outcome. `None`: the runtime has ended or its clock
+    /// panicked, and the lease counts as not extended.
     pub(crate) async fn extend_now(self: &Arc<Self>, grant: &Arc<Grant>) -> Option<ExtendOutcome> {
         let (done, ended) = oneshot::channel();
         let mut at = None;
-        // It is code of the user's, which may panic, and is none of the caller's.
+        // The clock is user code, whose panic is none of the caller's.
         shielded(|| at = Some(self.moment()));
         let at = at?;
         self.decide(|client| {
@@ -31,7 +31,7 @@ impl Engine {
         ended.await.ok()
     }
 
-    /// An extension has ended.
+    /// Handles the end of an extension.
     pub(super) fn extended(
         &self,
         id: GrantId,
@@ -49,7 +49,7 @@ impl Engine {
         };
         match (grant, action) {
             (Some(grant), Some(action)) => grant.tell(action),
-            // It is not in anybody's hands yet.
+            // No holder has it yet.
             (None, Some(LeaseAction::Lose(_))) => {
                 self.client.lock().handle_grant_over(id);
             }

@@ -1,10 +1,9 @@
 //! Commands on their way to several nodes at once, and the answers as they come back.
 //!
-//! It decides nothing. Commands are first polled in the order in which they were pushed, so that they are
-//! sent in that order (contract N1 of the node). What a failure says of a node's standing is noted as it comes
-//! in: by the time that somebody takes the answer, others may have judged the node. A vote that was asked for before
-//! its node's standing was taken away, and is answered after it, is turned into a failure: it may be from before
-//! whatever that was.
+//! It decides nothing. Commands are first polled in the order in which they were pushed, so that they are sent in that
+//! order (contract N1 of the node). A failure's effect on a node's standing is recorded at once: before the answer is
+//! taken, others may have judged the node. A vote fails if its node lost its standing after the question and before the
+//! answer: such a vote may be older than the cause.
 
 use std::{
     collections::VecDeque,
@@ -22,19 +21,19 @@ use crate::{
 
 /// Unanswered commands, with one time limit for all of them.
 pub(super) struct Fanout<T = Reply> {
-    /// In the order in which they were pushed. They are few: all are looked at when any of them may have ended.
+    /// In the order in which they were pushed. They are few: each poll looks at all of them.
     calls: Vec<Call<T>>,
-    /// Answers that have come and have not been told.
+    /// Answers that have come and have not been returned.
     answered: VecDeque<Answer<T>>,
     limit: Timestamp,
-    /// From when an answer is waited for.
+    /// Made when the first wait begins.
     timer: Option<Task>,
 }
 
 struct Call<T> {
     node: NodeId,
     answer: Answering<T>,
-    /// Under which it was asked; `None` of what is no vote.
+    /// The guard under which a vote was asked; `None` for other commands.
     vote_guard: Option<VoteGuard>,
 }
 
@@ -54,7 +53,7 @@ pub(super) enum Progress<T = Reply> {
 impl Fanout {
     pub(super) fn push(&mut self, engine: &Engine, node: NodeId, command: Command) {
         let Some(slot) = engine.slot(node) else { return };
-        // That a key is gone is true whatever becomes of the node.
+        // A deletion stays true whatever becomes of the node.
         let vote_guard =
             (!matches!(command, Command::Release { .. })).then(|| engine.vote_guard(node));
         self.calls.push(Call { node, answer: slot.node.call(command), vote_guard });
@@ -67,12 +66,12 @@ impl<T> Fanout<T> {
         Self::begun_at(engine, engine.now())
     }
 
-    /// The same, from a time that has just been read.
+    /// Like `new`, from a time that has just been read.
     pub(super) fn begun_at(engine: &Engine, now: Timestamp) -> Self {
         Self::until(engine, now.saturating_add(engine.config.node_timeout))
     }
 
-    /// A fan-out whose commands must be answered by then.
+    /// A fan-out whose commands must be answered by `limit`.
     pub(super) fn until(engine: &Engine, limit: Timestamp) -> Self {
         Self {
             calls: Vec::with_capacity(engine.nodes.len()),
@@ -93,7 +92,7 @@ impl<T> Fanout<T> {
         self.calls.push(Call { node, answer: answer.into(), vote_guard });
     }
 
-    /// Adds a command whose answer is none.
+    /// Adds a command whose answer is no vote.
     pub(super) fn add(&mut self, node: NodeId, answer: impl Into<Answering<T>>) {
         self.calls.push(Call { node, answer: answer.into(), vote_guard: None });
     }
@@ -110,8 +109,8 @@ impl<T> Fanout<T> {
         if let Some(answer) = self.answered.pop_front() {
             return Poll::Ready(Progress::Answered(answer));
         }
-        // Every command is sent before the first answer is told: what follows from an answer, such as a release,
-        // must not overtake a command that has been decided on before.
+        // Every command is sent before the first answer is returned: a command that follows from an answer, such as a
+        // release, must not overtake one decided before.
         let answered = &mut self.answered;
         self.calls.retain_mut(|call| match call.answer.poll_unpin(cx) {
             Poll::Ready(result) => {
@@ -122,7 +121,7 @@ impl<T> Fanout<T> {
                 let lapsed = call
                     .vote_guard
                     .is_some_and(|vote_guard| !engine.admission().counts(vote_guard));
-                // An error stays what it was; only an answer is turned into one.
+                // Errors stay as they are; only an answer becomes one.
                 let result = if lapsed { result.and(Err(NodeError::VoteLapsed)) } else { result };
                 answered.push_back((node, result));
                 false
@@ -132,7 +131,7 @@ impl<T> Fanout<T> {
         match self.answered.pop_front() {
             Some(answer) => Poll::Ready(Progress::Answered(answer)),
             None if self.calls.is_empty() => Poll::Ready(Progress::Done),
-            // After the answers: those that have come count, however late this task was run.
+            // Checked after the answers: those that have come count, however late this task was run.
             None if self.poll_timer(engine, cx).is_ready() => {
                 self.calls.clear();
                 Poll::Ready(Progress::TimedOut)

@@ -1,6 +1,6 @@
-//! Shows a recorder of metrics how the nodes are, whenever one has changed, and every ten seconds.
+//! Shows a metrics recorder the state of the nodes, on each change and every ten seconds.
 //!
-//! It decides nothing, asks no node anything, holds no lock while it tells, and keeps no engine alive.
+//! It decides nothing, asks no node anything, holds no lock while it calls the recorder, and keeps no engine alive.
 
 use std::{
     pin::pin,
@@ -17,10 +17,10 @@ use crate::{
     telemetry::metrics::{self, Labelled},
 };
 
-/// How often the nodes are looked at where none says that it has changed: quarantines end, clocks drift, lines grow.
+/// How often to look at the nodes without a change: quarantines end, clocks drift, lines grow.
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// Looks after the gauges until the engine is gone, and then shows that it sees no node any more.
+/// Updates the gauges until the engine is gone, and then shows that it sees no node any more.
 pub(super) async fn attend(engine: Weak<Engine>) {
     let Some((fleet, name, addresses)) = engine.upgrade().map(|engine| {
         let addresses: Vec<_> = engine.addresses().map(Arc::clone).collect();
@@ -48,13 +48,13 @@ fn show(engine: &Engine) {
     let fleet = &engine.config.fleet;
     let statuses = engine.statuses();
     for (index, (slot, status)) in engine.nodes.iter().zip(&statuses).enumerate() {
-        // Asked before the recorder, which is code of the user's.
+        // Read before the call of the recorder, which is user code.
         let unconfirmed = engine.client.lock().unconfirmed(NodeId::new(index));
         let clock = status.clock.map(seconds);
         metrics::node(engine.labelled(slot), state(status), unconfirmed, clock);
     }
     let voting = statuses.iter().filter(|status| status.state == NodeState::Ready).count();
-    // Asked before the recorder, which is code of the user's.
+    // Read before the call of the recorder, which is user code.
     let waiting = engine.client.lock().crowd(Lane::Acquires);
     metrics::quorum(fleet, voting, engine.quorum.needed(), waiting);
 }

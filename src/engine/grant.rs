@@ -1,9 +1,9 @@
-//! A grant: what a round has won, with its lifecycle; and the lease term of whoever holds it now.
+//! A grant: the keys that a round has won, with their lifecycle; and the lease term of the current holder.
 //!
-//! A grant may serve several leases, one after the other: each has a [`LeaseTerm`] of its own, and the owner, the keys, the
-//! deadline, the timers and the renewals are the grant's. What becomes of it, `protocol::Client` decides; this tells those
-//! who wait. It must never keep a lease alive that its holder has dropped, nor its engine. It tells nobody under a lock: a
-//! waker may do anything, such as drop the lease.
+//! A grant may serve several leases, one after the other. Each has a [`LeaseTerm`] of its own; the owner, the keys, the
+//! deadline, the timers and the renewals are the grant's. `protocol::Client` decides what becomes of it; this file
+//! tells the waiters. It must never keep a lease alive that its holder has dropped, nor its engine. It tells no waiter
+//! under a lock: a waker may do anything, such as drop the lease.
 
 mod downgrading;
 mod ending;
@@ -38,31 +38,31 @@ use crate::{
 /// How a release goes.
 #[derive(Debug)]
 pub(crate) enum ReleaseAnswer {
-    /// The next lease has begun under the grant: nothing is to be confirmed.
+    /// The grant has passed to the next lease, or is kept: nothing is to be confirmed.
     HandedOn,
-    /// Ends with how it went.
+    /// Ends with the result.
     Asked(oneshot::Receiver<Result<(), ReleaseError>>),
 }
 
 /// A resource that is held, or was.
 pub(crate) struct Grant {
-    /// The lease keeps the engine alive. A signal that is kept does not, nor its connections.
+    /// The lease keeps the engine and its connections alive. A kept signal of it does not.
     engine: Weak<Engine>,
     client: SharedClient,
-    /// In whose line it was won, and what stands on the nodes for it.
+    /// The line in which it was won, and the target of its keys on the nodes.
     resource: Arc<ResourceSlot>,
-    /// What stands there instead: a slot of a semaphore, or what its holder shares with readers.
+    /// Another target, where the keys differ: a slot of a semaphore, or the share of a downgraded holder.
     instead: OnceLock<Box<Target>>,
     owner: Owner,
-    /// For how long its keys stand beyond its ttl. It is looked at without a lock, also in a process that was forked.
+    /// How long its keys stand beyond its ttl. Read without a lock, also in a forked child.
     lock_delay: Nanos,
     id: GrantId,
-    /// Made by the first who waits for a change.
+    /// Made by the first waiter for a change.
     changed: OnceLock<Box<Notify>>,
 }
 
 impl Grant {
-    /// One that the client has begun, as its first lease has it.
+    /// Wraps a grant that the client has begun, for its first lease.
     pub(super) fn new(
         engine: &Arc<Engine>,
         resource: Arc<ResourceSlot>,
@@ -92,7 +92,7 @@ impl Grant {
         })
     }
 
-    /// While it is held, nodes that are away are tried the sooner.
+    /// While it is held, the engine reconnects sooner to lost nodes.
     pub(super) fn keep_near(&self, engine: &Engine) {
         let ttl = self.ttl();
         let hurries = engine.fleet.haste.hold(ttl);
@@ -101,7 +101,7 @@ impl Grant {
         }
     }
 
-    /// A node votes again that may have lost its key.
+    /// A node votes again, and may have lost its key.
     pub(super) fn handle_node_back(&self, engine: &Arc<Engine>) {
         let (now, random) = (engine.now(), engine.random_byte());
         let wakeup = {
@@ -112,7 +112,7 @@ impl Grant {
         wakeup.into_iter().for_each(|wakeup| engine.wake(wakeup));
     }
 
-    /// The lease term of whoever holds it now, or did last.
+    /// The lease term of the current or last holder.
     pub(super) fn term(self: &Arc<Self>) -> LeaseTerm {
         let (number, token, ttl) = self.ask((0, None, Duration::ZERO), |leases| {
             (leases.number(), leases.token(), leases.lifecycle().ttl())
@@ -132,43 +132,43 @@ impl Grant {
         self.owner
     }
 
-    /// What it leaves beside its key on the nodes.
+    /// The note beside its key on the nodes.
     pub(super) fn note(&self) -> Option<Note> {
         self.client().note(self.id).cloned()
     }
 
-    /// From now on it leaves this beside its key, also where that is restored.
+    /// Leaves this note beside its key from now on, also when that is restored.
     pub(super) fn set_note(&self, note: Note) {
         let before = self.client().set_note(self.id, note);
         drop(before);
     }
 
-    /// For how long its keys stand beyond its ttl.
+    /// How long its keys stand beyond its ttl.
     pub(crate) const fn lock_delay(&self) -> Duration {
         self.lock_delay.get()
     }
 
-    /// For how long an extension of it asks.
+    /// The ttl that an extension of it asks for.
     pub(super) fn ttl(&self) -> Duration {
         self.ask(Duration::ZERO, |leases| leases.lifecycle().ttl())
     }
 
-    /// Until when it holds, and up to when its holder must have stopped.
+    /// When it ends, and by when its holder must have stopped.
     pub(super) fn ends(&self) -> (Timestamp, Timestamp) {
         let of_it = |leases: &Leases| (leases.lifecycle().deadline(), leases.lifecycle().stop_by());
         self.ask((Timestamp::ORIGIN, Timestamp::ORIGIN), of_it)
     }
 
-    /// Tells those who wait, and the log. No lock may be held.
+    /// Tells the waiters and the log. No lock may be held.
     pub(super) fn tell(&self, action: LeaseAction) {
-        // A grant that is lost, or about to be, is not handed on, so that this is still the lease term that it happened to.
+        // A grant that is lost, or about to be, is not handed on, so this is still the lease term concerned.
         let (token, caller) = {
             let client = self.client();
             let (Some(leases), Some(kept)) = (client.leases(self.id), client.data(self.id)) else {
                 return;
             };
             if leases.is_kept() {
-                // Nobody has lost anything. It is given back when its timer comes.
+                // No holder has lost anything. Its timer gives it back.
                 return;
             }
             (leases.token(), kept.caller.clone())
@@ -179,23 +179,23 @@ impl Grant {
             LeaseAction::Warn(reason) => telemetry::lease_ending(held, reason),
             LeaseAction::Lose(reason) => telemetry::lease_lost(held, reason),
         }
-        // Before anybody is told, who may ask for it at once.
+        // Before a waiter is told, which may ask for it at once.
         if let LeaseAction::Lose(_) = action {
             self.client().handle_grant_over(self.id);
         }
         self.handle_changed();
-        // And what else is to be done behind that: what they may take is not given back.
+        // Other events come after that, so that nothing the waiters may take is given back before.
         if let Some(engine) = self.engine.upgrade() {
             engine.carry_out();
         }
     }
 
-    /// As it is shown in a log.
+    /// Its entry in a log.
     fn held<'a>(&'a self, caller: &'a Caller, token: Option<FencingToken>) -> Held<'a> {
         Held { caller, target: self.target(), owner: self.owner, token }
     }
 
-    /// That it is over, as its holder is told it.
+    /// The loss, as reported to its holder.
     fn lost(&self, client: Option<&Client>, reason: LossReason) -> LeaseLost {
         let is_of_nodes = matches!(reason, LossReason::RenewalFailed | LossReason::Gone);
         let doubt = client.filter(|_| is_of_nodes).and_then(|client| client.doubt(self.id));
@@ -203,20 +203,20 @@ impl Grant {
         LeaseLost::new(reason).on(self.target().clone(), nodes)
     }
 
-    /// What tells of changes. Whoever waits has it before looking at what may change, and both that look and each change are
-    /// under the lock of the client, so that whoever changes something finds it.
+    /// Signals changes. A waiter gets it before it looks at the state. Each look and each change is under the client's
+    /// lock, so every change finds it.
     fn changed(&self) -> &Notify {
         self.changed.get_or_init(Box::default)
     }
 
-    /// Tells those who wait for a change, where anybody ever has. No lock may be held.
+    /// Tells the waiters for a change, if there ever were any. No lock may be held.
     fn handle_changed(&self) {
         if let Some(changed) = self.changed.get() {
             changed.notify_waiters();
         }
     }
 
-    /// What is decided of it, or this where that is gone, which it is not while anybody has the grant.
+    /// Reads its state in the client, or returns `gone` if there is none, which does not happen while the grant exists.
     fn ask<R>(&self, gone: R, ask: impl FnOnce(&Leases) -> R) -> R {
         self.client().leases(self.id).map_or(gone, ask)
     }
@@ -225,7 +225,7 @@ impl Grant {
         self.client.lock()
     }
 
-    /// The same for what may be called in a process that was forked since.
+    /// Like `client`, for code that may run in a forked child.
     fn client_here(&self) -> Option<MutexGuard<'_, Client>> {
         self.client.lock_here()
     }
@@ -235,12 +235,12 @@ impl Drop for Grant {
     fn drop(&mut self) {
         let forgotten =
             self.client_here().map(|mut client| (client.forget(self.id), client.has_events()));
-        // What is kept with it is dropped behind the lock.
+        // Its data is dropped outside the lock.
         let follows = forgotten.is_some_and(|(_, follows)| follows);
-        // Nobody has said that it is over where a panic has, and whoever waits for it goes on.
+        // After a panic, nothing has declared it over yet: its waiters go on only now.
         if let Some(engine) = self.engine.upgrade().filter(|_| follows) {
-            // It may be a panic that drops it, and a second one would end the process. In a process that was forked whoever
-            // waits is the parent's.
+            // A panic may be dropping this, and a second one would end the process. In a forked child the waiters are
+            // the parent's.
             shielded(|| {
                 if engine.is_served() {
                     engine.carry_out();

@@ -1,7 +1,7 @@
-//! The leases that are held: how many there are, and how they are all ended when the process shuts down.
+//! The held leases: how many there are, and how a shutdown ends them all.
 //!
-//! It decides which of them a shutdown releases at once: all but those under which `run` has work, since others must not
-//! be let in while that goes on. It must never keep a lease alive that its holder has dropped.
+//! It decides which of them a shutdown releases at once: all but those under which `run` has work, since no other
+//! holder may be let in while that goes on. It must never keep a lease alive that its holder has dropped.
 
 use std::{
     pin::pin,
@@ -20,7 +20,7 @@ use crate::{
     telemetry,
 };
 
-/// What has become of the leases that a shutdown has ended.
+/// The results of the leases that a shutdown has ended.
 #[derive(Debug, Default)]
 pub(super) struct Outcomes {
     ended: AtomicUsize,
@@ -29,7 +29,7 @@ pub(super) struct Outcomes {
 }
 
 impl Outcomes {
-    /// For a lease that a shutdown ends: where to say how its release went.
+    /// Counts a lease that a shutdown ends, and returns where to report its release.
     pub(super) fn end_one(self: &Arc<Self>) -> Arc<Self> {
         self.ended.fetch_add(1, Ordering::AcqRel);
         Arc::clone(self)
@@ -44,14 +44,14 @@ impl Outcomes {
         count.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// One had been lost before, and its keys are left for its lock-delay.
+    /// Counts a lease that had been lost before, and whose keys are left for its lock-delay.
     pub(super) fn note_left(&self) {
         self.gone.fetch_add(1, Ordering::AcqRel);
     }
 }
 
 impl Engine {
-    /// The grants that count as held. Those that their holders drop meanwhile are not dropped under the lock.
+    /// The grants that count as held. A grant that its holder drops meanwhile is not dropped under the lock.
     fn held(&self) -> Vec<Arc<Grant>> {
         self.client.lock().held().filter_map(|(_, kept)| kept.grant.upgrade()).collect()
     }
@@ -60,10 +60,10 @@ impl Engine {
         self.client.lock().held_count()
     }
 
-    /// A node votes again that was away: what is held is renewed soon, and has its keys there again.
+    /// A lost node votes again: held grants are renewed soon, and have their keys there again.
     pub(super) fn handle_node_back(self: &Arc<Self>) {
         for grant in self.held() {
-            // It asks the runtime, which is code of the user's and may panic.
+            // It asks the runtime, which is user code and may panic.
             shielded(|| grant.handle_node_back(self));
         }
     }
@@ -81,7 +81,7 @@ impl Engine {
 
     /// Whether everything that was under way has ended.
     pub(crate) fn result_of_close(&self) -> Result<Closed, CloseError> {
-        // One that is lost is not held, though nobody has dropped it yet.
+        // A lost grant is not held, even if its holder has not dropped it yet.
         let held = || self.held().iter().filter(|grant| grant.left().is_ok()).count();
         match self.under_way() {
             0 => Ok(Closed { held: if self.is_served() { held() } else { 0 } }),
@@ -89,7 +89,7 @@ impl Engine {
         }
     }
 
-    /// The same, and ends all leases that are held.
+    /// Like `close`, and ends all held leases.
     pub(crate) async fn shutdown(self: &Arc<Self>) -> Result<Shutdown, CloseError> {
         self.refuse_acquires();
         if self.is_served() {
@@ -106,7 +106,7 @@ impl Engine {
     pub(crate) fn result_of_shutdown(&self) -> Result<Shutdown, CloseError> {
         let count = |counter: &AtomicUsize| counter.load(Ordering::Acquire);
         let Outcomes { ended, released, gone } = &*self.outcomes;
-        // What ended is read last, so that it is not less than the others.
+        // `ended` is read last, so that it is not less than the others.
         let (released, gone) = (count(released), count(gone));
         let working = if self.is_served() { self.held_count() } else { 0 };
         let unconfirmed = count(ended).saturating_sub(released.saturating_add(gone));
@@ -123,7 +123,7 @@ impl Engine {
         if !self.is_served() {
             return tasks();
         }
-        // Under one lock: what is taken to be carried out counts as a task from that step on.
+        // Under one lock: an event that is taken out counts as a task from that step on.
         let client = self.client.lock();
         client.under_way().saturating_add(tasks())
     }
@@ -131,15 +131,15 @@ impl Engine {
     fn refuse_acquires(self: &Arc<Self>) {
         self.closed.store(true, Ordering::Release);
         if self.is_served() {
-            // Only of the acquires: releases still go out, and those that wait for a turn count as under way.
+            // Closes the acquires only: releases still go out, and those that wait for a turn count as under way.
             self.decide(|client| client.close());
         }
     }
 
-    /// Waits until something is so, which is looked at whenever everything under way has ended; or until the time for
-    /// closing is up.
+    /// Waits until `wanted` holds, checked whenever everything under way has ended, or until the time for closing is
+    /// up.
     async fn all_ended(&self, wanted: impl Fn() -> bool) {
-        // Otherwise nothing would end, nor could the lock of the list be had.
+        // If unserved, nothing would end, and the lock might never be free.
         if !self.is_served() {
             return;
         }

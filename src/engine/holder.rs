@@ -1,7 +1,7 @@
 //! Who holds a resource: asks every node once, beside whatever else is under way.
 //!
-//! It takes no turn and no lock, and makes nobody wait. An answer counts as a vote does: only where the node might vote
-//! all the time, since one that has forgotten would say that nobody holds anything.
+//! It takes no turn and no lock, and delays no request. An answer counts like a vote: only if the node might vote all
+//! the time, since a node that has forgotten would report no holder.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::{
     protocol::{NodeId, Note, Resource, Sighting},
 };
 
-/// What each node says, in their order.
+/// What each node says, in node order.
 pub(crate) type Sightings = Vec<Result<Sighting, NodeError>>;
 
 impl Engine {
@@ -26,7 +26,7 @@ impl Engine {
         Some(Note::new(self.runtime.wall_us(), label.clone()))
     }
 
-    /// Asks who holds a resource. The sender is dropped where the runtime has ended.
+    /// Asks who holds a resource. The sender is dropped if the runtime has ended.
     pub(crate) fn ask_who_holds(
         self: &Arc<Self>,
         resource: Resource,
@@ -34,9 +34,9 @@ impl Engine {
         let (answer, receiver) = oneshot::channel();
         if self.is_served() {
             let engine = Arc::clone(self);
-            // Not counted: closing need not wait for somebody who only looks.
+            // Not counted: closing need not wait for a mere query.
             self.spawn_uncounted(async move {
-                // Nobody may be waiting any more.
+                // The caller may be gone.
                 let _ = answer.send(engine.who_holds(&resource).await);
             });
         }

@@ -1,7 +1,7 @@
-//! What people ask of all nodes beside whatever is under way: facts of their servers, pages of their keys, and the release of
-//! a lease by its owner's name.
+//! Queries of operators to all nodes: facts of their servers, pages of their keys, and the release of a lease by its
+//! owner's name.
 //!
-//! It decides nothing, and nothing that is heard here is a vote: a node that must not vote is asked too.
+//! It decides nothing, and no answer is a vote: a node that must not vote is asked too.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,14 +17,14 @@ use crate::{
     protocol::{Command, NodeId, Owner, Reply, Resource, Target},
 };
 
-/// What each node has answered, in their order.
+/// What each node has answered, in node order.
 pub(crate) type Answers<T> = Vec<Result<T, NodeError>>;
 
-/// A node is asked for its facts by so many commands at most, each of which may take the connect timeout.
+/// The most commands that ask one node for its facts, each of which may take the connect timeout.
 const FACTS: u32 = 12;
 
 impl Engine {
-    /// Asks every node what its server is, with looks at its clock over so long a time.
+    /// Asks every node for facts of its server, and looks at its clock for the time `over`.
     pub(crate) fn ask_facts(
         self: &Arc<Self>,
         over: Duration,
@@ -33,7 +33,8 @@ impl Engine {
         self.ask_each(limit, move |slot| slot.node.examine(over))
     }
 
-    /// Asks a node for a page of its keys. The answers are those of all nodes, of which the others were not asked.
+    /// Asks a node for a page of its keys. The answers are those of all nodes; the others are not asked, and are
+    /// `TimedOut`.
     pub(crate) fn ask_keys(
         self: &Arc<Self>,
         node: NodeId,
@@ -49,7 +50,7 @@ impl Engine {
         })
     }
 
-    /// Has every node delete the key of a resource, where its value is this owner.
+    /// Has every node delete the key of a resource if its value is this owner.
     pub(crate) fn ask_release(
         self: &Arc<Self>,
         resource: Resource,
@@ -61,8 +62,8 @@ impl Engine {
         })
     }
 
-    /// Asks every node, and answers when all have answered, or the time is over. The sender is dropped where the runtime has
-    /// ended.
+    /// Asks every node, and answers when all have answered or the limit has passed. The sender is dropped if the
+    /// runtime has ended.
     fn ask_each<T: Send + 'static>(
         self: &Arc<Self>,
         limit: Duration,
@@ -71,7 +72,7 @@ impl Engine {
         let (answer, receiver) = oneshot::channel();
         if self.is_served() {
             let engine = Arc::clone(self);
-            // Not counted: closing need not wait for somebody who only looks.
+            // Not counted: closing need not wait for a mere query.
             self.spawn_uncounted(async move {
                 let until = engine.now().saturating_add(limit);
                 let mut answers: Answers<T> =
@@ -85,7 +86,7 @@ impl Engine {
                         *slot = answer;
                     }
                 }
-                // Nobody may be waiting any more.
+                // The caller may be gone.
                 let _ = answer.send(answers);
             });
         }

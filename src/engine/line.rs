@@ -1,7 +1,7 @@
-//! The line of a resource in this process: who comes to it, who leaves it, and whose time is up.
+//! The line of a resource in this process: requests that come, leave, or run out of time.
 //!
-//! It carries out what `protocol::Client` decides. Whoever is told anything is told without the lock, since a waker may do
-//! anything.
+//! It carries out what `protocol::Client` decides. It tells a waiter anything only without the lock, since a waker may
+//! do anything.
 
 use std::{iter, mem, sync::Arc, time::Duration};
 
@@ -62,24 +62,24 @@ impl Asks<NodeError> for Box<Request> {
     }
 }
 
-/// A place in a line, as whoever awaits the answer has it.
+/// A place in a line, held by the future that awaits the answer.
 pub(super) struct Standing {
     pub(super) engine: Arc<Engine>,
     pub(super) slot: Arc<ResourceSlot>,
     pub(super) place: Place,
 }
 
-/// Where somebody stands.
+/// How many requests are ahead.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ahead {
-    /// How many requests of this process come before it.
+    /// Requests of this process.
     pub(crate) here: usize,
-    /// How many other clients do, as last seen on the nodes.
+    /// Other clients, as last seen on the nodes.
     pub(crate) elsewhere: Option<u32>,
 }
 
 impl Standing {
-    /// How many come before it, and who holds the resource as last seen; `None` where it does not stand in line.
+    /// How many are ahead, and the holder as last seen; `None` if it does not stand in line.
     pub(super) fn look(&self) -> Option<(Ahead, Option<String>)> {
         if !self.engine.is_served() {
             return None;
@@ -102,12 +102,12 @@ impl Standing {
     /// Leaves the line, from wherever in it.
     pub(super) fn leave(&self) {
         let Self { engine, slot, place } = self;
-        // In a process that was forked, whoever has the lock may have it for ever.
+        // In a forked child the lock may be held for ever.
         let Some(mut client) = engine.client.lock_here() else { return };
         let request = client.leave(slot.queue(), *place);
         let follows = client.has_events();
         drop(client);
-        // What waited is dropped behind the lock, and before whoever is next asks: it may have something to undo.
+        // Dropped outside the lock, and before the next waiter asks: it may have something to undo.
         drop(request);
         if follows && engine.is_served() {
             engine.carry_out();
@@ -116,14 +116,14 @@ impl Standing {
 }
 
 impl Engine {
-    /// Somebody comes, and takes its place, or begins at once; `None` says that it has been answered.
+    /// Adds a request, which takes its place or begins at once. `None`: it has been answered.
     pub(in crate::engine) fn join(
         self: &Arc<Self>,
         slot: &Arc<ResourceSlot>,
         mut request: Box<Request>,
         now: Timestamp,
     ) -> Option<Standing> {
-        // Read before anything is taken: it is code of the user's, which may panic.
+        // Read before anything is taken: the clock is user code and may panic.
         let at = Moment { now, ..self.moment() };
         let mut over = None;
         loop {
@@ -140,7 +140,7 @@ impl Engine {
                         client.data_mut(kept).and_then(|kept| kept.kept.take())
                     };
                     request = match kept {
-                        // Where it would not do, it has been given back.
+                        // A grant that would not do has been given back.
                         Some(grant) => grant.resume(self, taking, &at)?,
                         None => taking,
                     };
@@ -151,7 +151,8 @@ impl Engine {
                         refused.held_here(self, owner, left);
                         return None;
                     }
-                    // Its time is up: somebody may ask, or may in a moment, where this is called by whoever ends it.
+                    // The held grant's time is up: this request may ask, or may in a moment if the caller is just
+                    // ending that grant.
                     (request, over) = (refused, Some(held));
                     continue;
                 }
@@ -170,7 +171,7 @@ impl Engine {
         }
     }
 
-    /// The time has come for one who waits, or will have within a moment.
+    /// A waiter's time has come, or will have within a moment.
     pub(in crate::engine) fn handle_waiter_due(
         self: &Arc<Self>,
         queue: QueueId,
@@ -195,28 +196,28 @@ impl Engine {
         }
     }
 
-    /// Nobody runs the engine any more: whoever waits learns that by being dropped, and what is to be sent has failed. In a
-    /// process that was forked no lock is waited for, since that has only one of the threads.
+    /// No task runs the engine any more: waiters are dropped, which tells them, and commands to be sent fail. In a
+    /// forked child no lock is waited for, since only one thread exists there.
     pub(super) fn abandon(&self) {
-        // It is code of the user's, which may panic.
+        // The clock is user code and may panic.
         let (mut at, is_served) = (Moment::default(), self.is_served());
         if is_served {
             shielded(|| at = self.moment());
         }
         let all = self.client.lock_here().map(|mut client| {
-            // With all else, so that nobody in between takes the timers for seen to.
+            // In the same step, so that no thread in between takes the timers for seen to.
             client.abandon_timers();
             let all = (client.take_all(), client.take_all_releases());
             while let Some(transmit) = client.poll_transmit() {
                 let failed = (transmit.call, Answer::Failed(NodeError::Overloaded));
                 client.handle_answers([failed], &at, &mut |_, _| {});
             }
-            // Nobody carries out what was decided, either.
+            // Nothing carries out the pending events, either.
             let decided: Vec<_> = if is_served {
                 Vec::new()
             } else {
                 let decided = iter::from_fn(|| client.poll_event()).collect();
-                // Nor starts whoever was to be started.
+                // Nor starts the task that one of them asked for.
                 client.abandon_timers();
                 decided
             };
@@ -227,7 +228,8 @@ impl Engine {
         drop(all);
     }
 
-    /// One whose time was up when a grant might have been handed on to it, or that wanted to know what a round finds.
+    /// Answers a request whose time was up when a grant might have been handed on to it, or that asked for one round
+    /// only.
     pub(super) fn refuse_late(&self, request: Box<Request>, grant: GrantId) {
         let owner = self.client.lock().keys(grant).map(|(_, owner)| owner);
         let left = self.left_here(grant, self.now()).map(|(_, left)| left);
@@ -237,7 +239,7 @@ impl Engine {
         }
     }
 
-    /// Whose a grant of this process is, and what is left of it. One that has just been won may be in nobody's hands yet.
+    /// The owner of a grant of this process, and the time left. A grant that has just been won may have no holder yet.
     fn left_here(&self, id: GrantId, now: Timestamp) -> Option<(Owner, Duration)> {
         if let Some(grant) = self.grant(id) {
             return Some((grant.owner(), grant.left().ok()?));
@@ -247,7 +249,7 @@ impl Engine {
         Some((client.keys(id)?.1, left))
     }
 
-    /// A grant of this process, where anybody has it still.
+    /// A grant of this process, if it is still referred to.
     pub(super) fn grant(&self, id: GrantId) -> Option<Arc<Grant>> {
         let client = self.client.lock();
         client.data(id)?.grant.upgrade()

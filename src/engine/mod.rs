@@ -1,7 +1,7 @@
-//! The engine: it runs the machines of `protocol` on nodes and the runtime.
+//! The engine: it runs the state machines of `protocol` on the nodes and the runtime.
 //!
-//! It hands verdicts to callers, and keeps count of what is under way. What a verdict is, `protocol` decides; how a
-//! command travels, `node` does.
+//! It hands verdicts to callers, and counts the work under way. `protocol` decides each verdict; `node` decides how a
+//! command travels.
 
 mod acquire;
 mod activity;
@@ -67,7 +67,7 @@ use crate::{
     telemetry::{self, metrics::Labelled},
 };
 
-/// How long work that must go on pauses after a panic of the runtime's.
+/// How long work that must go on pauses after a panic of the runtime.
 const AFTER_PANIC: Duration = Duration::from_millis(500);
 
 /// What all leases and requests of one [`Redlock`](crate::Redlock) share.
@@ -76,14 +76,14 @@ pub(crate) struct Engine {
     pub(crate) config: Config,
     pub(crate) quorum: Quorum,
     nodes: Box<[NodeSlot]>,
-    /// The first node that does not take several resources at once.
+    /// The first node that cannot take several resources at once.
     takes_no_sets: Option<NodeId>,
-    /// The first node that knows of no readers.
+    /// The first node that cannot take readers.
     takes_no_readers: Option<NodeId>,
-    /// The first node that picks no slots.
+    /// The first node that cannot pick slots.
     picks_no_slots: Option<NodeId>,
     runtime: Arc<dyn Runtime>,
-    /// The one in which its tasks go on.
+    /// The process in which its tasks run.
     process: Process,
     fleet: Arc<Fleet>,
     round_trip: RttEstimator,
@@ -92,33 +92,33 @@ pub(crate) struct Engine {
     /// The list of nodes that it is configured with.
     #[cfg(feature = "inspect")]
     pub(crate) members: Members,
-    /// It has given up the nodes: its looks mean to use none any more.
+    /// It has withdrawn from the nodes: its looks claim none any more.
     withdrawn: AtomicBool,
-    /// It only looks: its looks mean to use no node, and give up none.
+    /// It only looks: its looks claim no node, and end no claim.
     only_looks: AtomicBool,
-    /// What is decided of the grants that are held and of those who wait.
+    /// The state machine of held grants and of requests.
     client: SharedClient,
-    /// Which threads carry out what was decided.
+    /// The threads that carry out events.
     carrying_out: Lock<Vec<ThreadId>>,
-    /// The task that sees to all that is to be done.
+    /// How to reach the driver, the one task of the engine.
     driver: Arc<Driver>,
-    /// Of the leases that a shutdown has ended.
+    /// The results of leases that a shutdown ended.
     outcomes: Arc<Outcomes>,
     active: Activity,
-    /// What happens again and again, and when it was told.
+    /// Repeated events, and when each was last logged.
     repeats: Lock<Repeats>,
     waiters: Lock<Waiters>,
     closed: AtomicBool,
 }
 
-/// A node, with what the engine knows of it.
+/// A node, with the engine's knowledge of it.
 #[derive(Debug)]
 struct NodeSlot {
     node: Shielded,
     address: Arc<str>,
     round_trip: RttEstimator,
-    /// Why its marker could not be read or set last, if that did not pass by itself. Whether that still holds,
-    /// `admission` knows.
+    /// Why its marker could last not be read or set, if that did not pass by itself. `admission` knows whether this
+    /// still holds.
     trouble: Lock<Option<NodeError>>,
 }
 
@@ -177,7 +177,7 @@ impl Engine {
         let settings_of_client =
             ClientSettings { quorum, client, node_timeout, drift, adapts: true, counts_ranges };
         let here = SharedClient::new(process, settings_of_client);
-        // A listener that kept the engine would keep itself, since the engine keeps the fleet.
+        // The listener must not keep the engine alive: the engine keeps the fleet, and the fleet the listener.
         let listener = resources::listen(&fleet);
         let fenced = !config.classic;
         let engine = Arc::new(Self {
@@ -210,7 +210,7 @@ impl Engine {
             closed: AtomicBool::new(false),
         });
         let _ = listener.set(Arc::downgrade(&engine));
-        // Not counted as under way, and without a hold on the engine: it goes on for as long as that lives.
+        // Not counted as under way. It runs as long as the engine lives, and does not keep it alive.
         let weak = Arc::downgrade(&engine);
         engine.runtime.spawn(Box::pin(async move {
             let begin = || probe::attend(Weak::clone(&weak), fenced);
@@ -228,7 +228,7 @@ impl Engine {
         }
         if telemetry::IS_ON {
             let weak = Arc::downgrade(&engine);
-            // Where the runtime refuses it, nothing is told, and nothing else is lost.
+            // If the runtime refuses this task, only the log lines are lost.
             engine.spawn_uncounted(async move {
                 let begin = || watch::attend(Weak::clone(&weak));
                 persist(begin, || after_panic(&weak)).await;
@@ -245,14 +245,13 @@ impl Engine {
         self.runtime.steady()
     }
 
-    /// Whether what is begun now will go on. Where it will not, whoever has a lock or a turn may keep it for ever, such
-    /// as a thread that there is in the parent process alone: nothing must be waited for. A runtime need not know that its
-    /// process was forked.
+    /// Whether work begun now will run. If not, nothing may be waited for: a lock or a turn may be held for ever, such
+    /// as by a thread of the parent process alone. The process is checked too, since a runtime need not notice a fork.
     pub(crate) fn is_served(&self) -> bool {
         self.process.is_here() && self.runtime.serves()
     }
 
-    /// The process in which its answers are given.
+    /// The process in which requests are answered.
     pub(crate) const fn process(&self) -> Process {
         self.process
     }
@@ -275,7 +274,7 @@ impl Engine {
 
     pub(crate) fn statuses(&self) -> Vec<NodeStatus> {
         if !self.process.is_here() {
-            // The connections are the parent's, and so may be the locks of what is known of them.
+            // The connections are the parent's, and a thread of the parent may hold their locks.
             let reason: Arc<str> =
                 Arc::from("this process was forked, build a `Redlock` of its own");
             let down = |slot: &NodeSlot| {
@@ -295,7 +294,7 @@ impl Engine {
         let mut statuses: Vec<NodeStatus> = self.nodes.iter().map(status).collect();
         for (index, status) in statuses.iter_mut().enumerate() {
             let node = NodeId::new(index);
-            // A node knows its connection; whether it may vote is known here.
+            // A node knows its connection; the engine knows whether the node may vote.
             if status.state == NodeState::Ready
                 && let Some(state) = self.standing_as_state(node, status.identity.as_ref())
             {
@@ -309,13 +308,13 @@ impl Engine {
         self.nodes.get(node.index())
     }
 
-    /// A node, as its metrics are labelled.
+    /// The metric labels of a node.
     fn labelled<'a>(&'a self, slot: &'a NodeSlot) -> Labelled<'a> {
         Labelled { fleet: &self.config.fleet, address: &slot.address }
     }
 
-    /// Runs a task on the runtime, for which closing does not wait. Where the runtime refuses it by a panic, the task is
-    /// dropped, and whoever is waiting for it learns that; nobody else pays for it.
+    /// Runs a task on the runtime that closing does not wait for. If the runtime panics over it, the task is dropped:
+    /// its waiter notices, and nothing else suffers.
     fn spawn_uncounted(&self, task: impl Future<Output = ()> + Send + 'static) {
         shielded(|| self.runtime.spawn(Box::pin(task)));
     }
@@ -325,7 +324,7 @@ impl Engine {
     }
 }
 
-/// The pause after a panic of the runtime's. It does not keep the engine alive.
+/// The pause after a panic of the runtime. It does not keep the engine alive.
 async fn after_panic(engine: &Weak<Engine>) {
     let sleep =
         engine.upgrade().map(|engine| engine.sleep_until(engine.now().saturating_add(AFTER_PANIC)));
@@ -336,10 +335,10 @@ async fn after_panic(engine: &Weak<Engine>) {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        // In a process that was forked nobody is left to hear it, and another thread may have had a lock on the way.
+        // In a forked child no task is left to hear it, and another thread may have held a lock on the way.
         let is_here = self.process.is_here();
         if is_here {
-            // Whoever looks after this engine without keeping it alive learns that it is gone.
+            // Tasks that do not keep this engine alive learn that it is gone.
             self.fleet.attention.notify_one();
         }
         if self.is_served() {

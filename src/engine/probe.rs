@@ -1,7 +1,7 @@
-//! Sees to the nodes' standing: carries out the probes that `protocol::Admission` asks for, beside all acquires.
+//! Carries out the probes that `protocol::Admission` asks for, beside all acquires, to learn the nodes' standing.
 //!
-//! It decides nothing: which nodes are looked at, what is asked of them and when, who is let in and who is to blame, the
-//! probe says. It calls no code of a node and no subscriber while it holds the lock of the admission.
+//! It decides nothing: the probe says which nodes to look at, what to ask of them and when, which node to let in and
+//! which to blame. It calls no node code and no subscriber under the lock of the admission.
 
 use std::{
     future::{Future as _, poll_fn},
@@ -27,8 +27,8 @@ use crate::{
     telemetry::{self, NodeShown},
 };
 
-/// Sees to the nodes whenever one has changed, when a quarantine ends, and now and then; where there are no tokens, only to
-/// those that come back. It goes on as long as the engine lives, and does not keep it alive.
+/// Probes the nodes whenever one has changed, when a quarantine ends, and now and then. Without tokens it sees only to
+/// nodes that come back. It goes on as long as the engine lives, and does not keep it alive.
 pub(super) async fn attend(engine: Weak<Engine>, fenced: bool) {
     let Some(fleet) = engine.upgrade().map(|engine| Arc::clone(&engine.fleet)) else { return };
     let mut voting = Vec::new();
@@ -36,7 +36,7 @@ pub(super) async fn attend(engine: Weak<Engine>, fenced: bool) {
         let changed = fleet.attention.notified();
         let sleep = {
             let Some(engine) = engine.upgrade() else { return };
-            // Taken before they are looked at: of one that connects meanwhile the next probe knows.
+            // Taken before the look: the next probe knows of a node that connects meanwhile.
             let connected = fleet.take_connected();
             let pause = if fenced { Some(engine.probe_nodes().await) } else { None };
             let come = fenced && engine.tell_who_votes(&mut voting);
@@ -52,7 +52,7 @@ pub(super) async fn attend(engine: Weak<Engine>, fenced: bool) {
     }
 }
 
-/// What has come of a look.
+/// What came next in a look.
 enum Looked {
     AtThese(Progress<Marker>),
     Beside(Progress<Marker>),
@@ -60,9 +60,9 @@ enum Looked {
 }
 
 impl Engine {
-    /// Carries out one probe. Returns after which pause the next one is due.
+    /// Carries out one probe. Returns the pause before the next one.
     async fn probe_nodes(self: &Arc<Self>) -> Duration {
-        // Read before the lock is taken: it is code of the user's.
+        // Read before locking: the clock is user code.
         let now = self.steady();
         let mut probe = self.admission().begin_probe(now);
         loop {
@@ -83,8 +83,8 @@ impl Engine {
         }
     }
 
-    /// Tells whoever waits in line which nodes vote that did not after the probe before, and which do not any more: those
-    /// wake nobody, and the ones that are left may be too few to. True says that some do again.
+    /// Tells the waiters in line which nodes have begun or ceased to vote since the probe before. A node that has
+    /// ceased wakes nobody, and the others may be too few to. Returns whether any has begun.
     fn tell_who_votes(self: &Arc<Self>, voting: &mut Vec<NodeId>) -> bool {
         let nodes = (0..self.nodes.len()).map(NodeId::new);
         let votes: Vec<NodeId> = nodes.filter(|node| self.may_vote(*node).is_ok()).collect();
@@ -102,7 +102,7 @@ impl Engine {
         some_come
     }
 
-    /// Looks at some nodes at once; those that fail are left out. One that refuses meanwhile is looked at beside them.
+    /// Looks at some nodes at once; failing nodes are left out. A node that refuses meanwhile is looked at beside them.
     async fn look(self: &Arc<Self>, probe: &mut Probe, joins: Vec<(NodeId, Join)>) {
         let mut calls: Fanout<Marker> = Fanout::new(self);
         let mut beside: Fanout<Marker> = Fanout::new(self);
@@ -153,8 +153,8 @@ impl Engine {
         }
     }
 
-    /// Gives up nodes that no node of this list was let in for: what it meant there is over, so that another list finds
-    /// nothing. It waits for the node timeout at most, and no look that follows means anything.
+    /// Ends this list's `Meant` claims on the nodes, so that another list finds nothing. It waits for the node timeout
+    /// at most, and later looks claim nothing.
     pub(crate) async fn withdraw(self: &Arc<Self>) {
         self.withdrawn.store(true, Ordering::Release);
         let has_meant = self.admission().has_meant();
@@ -163,20 +163,20 @@ impl Engine {
         }
     }
 
-    /// Means to use no node from now on, and sends nothing for that.
+    /// Claims no node from now on, and sends nothing for that.
     #[cfg(feature = "inspect")]
     pub(crate) fn look_only(&self) {
         self.only_looks.store(true, Ordering::Release);
     }
 
-    /// Has the nodes looked at soon whose standing is not known.
+    /// Causes a look soon at nodes whose standing is not known.
     #[cfg(feature = "inspect")]
     pub(crate) fn look_again(&self) {
         self.fleet.attention.notify_one();
     }
 
-    /// Looks at each node to which it is `sent`, once, for the sake of an errand and whatever its standing. Nothing that is
-    /// answered is a vote, and a node to which it is not sent has no answer.
+    /// Looks once at each node that `sent` selects, for an errand and whatever its standing. No answer is a vote, and a
+    /// node that is not selected has no answer.
     pub(crate) async fn errand(
         self: &Arc<Self>,
         errand: Errand,
@@ -201,7 +201,7 @@ impl Engine {
         answers
     }
 
-    /// Whoever waits for nodes to vote is told at once: the probe may wait for another one.
+    /// Waiters for voting nodes are told at once: the probe may wait for another node.
     fn take_marker(
         &self,
         node: NodeId,
@@ -233,7 +233,7 @@ impl Engine {
         }
     }
 
-    /// Tells the log what has come of it, one after the other: a subscriber may look at the nodes, and panic.
+    /// Tells the log of the results, one after the other: a subscriber may look at the nodes, and panic.
     fn tell_admission(&self) {
         loop {
             let news = self.admission().poll_news();
@@ -245,7 +245,7 @@ impl Engine {
     fn tell_news(&self, news: &AdmissionNews) {
         let address = |node: NodeId| self.slot(node).map_or("", |slot| &*slot.address);
         match news {
-            // These are states, and told as such.
+            // These are states; `watch` tells of them.
             AdmissionNews::Quarantined { .. } | AdmissionNews::HeldBack { .. } => {}
             AdmissionNews::Admitted { node, floor } => {
                 let floor = floor.known.max(floor.wall_us);
@@ -270,7 +270,7 @@ impl Engine {
 }
 
 impl NodeSlot {
-    /// What is seen of the node without asking it.
+    /// The state of the node, without asking it.
     fn view(&self) -> ConnectionView {
         let clock = self.node.clock();
         match self.node.status() {

@@ -1,4 +1,4 @@
-//! Waits until the nodes are as somebody wants them.
+//! Waits until the nodes are in a wanted state.
 //!
 //! It asks nothing of a node, and decides nothing of locks.
 
@@ -9,9 +9,9 @@ use crate::{
 };
 
 impl Engine {
-    /// Ends when it is known of every node how its first connection ended, and whether it may vote; or at `deadline`.
+    /// Ends when it is known of every node how its first connection ended and whether it may vote; or at `deadline`.
     pub(crate) async fn tried(&self, deadline: Timestamp) -> Vec<NodeStatus> {
-        // One whose quarantine is over is about to be admitted, unless it is held back.
+        // A node whose quarantine is over is about to be admitted, unless it is held back.
         let settled = |status: &NodeStatus| match status.state {
             NodeState::Connecting => false,
             NodeState::Quarantined { remaining } => !remaining.is_zero(),
@@ -44,8 +44,8 @@ impl Engine {
         }
     }
 
-    /// Waits until a quorum of nodes votes, or until `deadline`, and says how the nodes are then; nothing once nobody
-    /// runs the engine any more.
+    /// Waits until a quorum of nodes votes, or until `deadline`, and returns the nodes' states; `None` once nothing
+    /// runs the engine.
     pub(crate) async fn voting(&self, deadline: Timestamp) -> Option<Vec<NodeStatus>> {
         let mut timeout = self.runtime.sleep_until(deadline);
         while self.is_served() {

@@ -1,6 +1,6 @@
-//! Releases, as those have them who wait for one; and what a log is told of those that nobody waits for.
+//! Releases, as their callers see them; and what the log tells of releases that have no caller.
 //!
-//! It decides nothing. It must never report a release that no quorum confirmed: what it reports, the client has decided.
+//! It decides nothing. It must never report a release that no quorum confirmed: it reports what the client has decided.
 
 use std::sync::Arc;
 
@@ -14,21 +14,21 @@ use crate::{
     telemetry::{self, Caller, Held, NodeShown, metrics},
 };
 
-/// Of a release that somebody waits for.
+/// The engine's data of a release.
 pub(super) struct Releasing {
     pub(super) token: Option<FencingToken>,
     pub(super) caller: Caller,
-    /// Until whoever waits for it has been told.
+    /// Until the caller has been told.
     pub(super) answer: Option<oneshot::Sender<Result<(), ReleaseError>>>,
-    /// Of the shutdown that has ended the lease.
+    /// Where the shutdown that ended the lease gets the result.
     pub(super) report: Option<Arc<Outcomes>>,
-    /// Until that is said.
+    /// Counts as under way until the result is told.
     #[allow(dead_code, reason = "it counts until it is dropped")]
     pub(super) counted: Option<Counted>,
 }
 
 impl Engine {
-    /// A release is decided.
+    /// Tells the result of a release.
     pub(super) fn released(&self, releasing: Releasing, released: &Released<NodeError>) {
         let Releasing { token, caller, answer, report, .. } = releasing;
         let Released { target, owner, result, released: nodes, .. } = released;
@@ -59,7 +59,7 @@ impl Engine {
         }
     }
 
-    /// A release has waited too long for its turn, which whoever waits for it is told.
+    /// Tells the caller of a release that has waited too long for its turn.
     pub(super) fn release_late(&self, id: ReleaseId) {
         let late = {
             let mut client = self.client.lock();

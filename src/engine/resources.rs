@@ -1,7 +1,7 @@
-//! What is wanted or held in this process, as those have it who have to do with it; and what nodes tell of it.
+//! The queues of what is wanted or held in this process, and what nodes tell of it.
 //!
-//! It decides nothing: who waits, who is in whose way and what follows from what a node tells, `protocol::Client` decides. What
-//! nodes tell comes in on the task that reads a connection, and is dealt with there and then.
+//! It decides nothing: `protocol::Client` decides which requests wait, which are in each other's way, and what follows
+//! from a node's message. Messages come in on the task that reads a connection, and are handled there and then.
 
 use std::{
     fmt,
@@ -14,7 +14,7 @@ use crate::{
     protocol::{QueueId, Target},
 };
 
-/// The queue of one target, for as long as anybody has to do with it.
+/// The queue of one target, open as long as a request or a grant uses it.
 pub(super) struct ResourceSlot {
     engine: Weak<Engine>,
     target: Target,
@@ -38,14 +38,14 @@ impl ResourceSlot {
 
 impl Drop for ResourceSlot {
     fn drop(&mut self) {
-        // Without its engine nobody looks at the queue any more.
+        // Without its engine the queue is not used any more.
         let Some(engine) = self.engine.upgrade() else { return };
-        // A process that was forked drops its copies too, and in its parent another thread may have had the lock.
+        // A forked child drops its copies too, and in its parent another thread may have held the lock.
         let Some(mut client) = engine.client.lock_here() else { return };
         let all = client.close_queue(self.queue);
         let follows = client.has_events();
         drop(client);
-        // Whoever stood there would keep it: there is nobody. All the same, none is dropped under the lock.
+        // It is empty, since a waiter keeps its queue. All the same, nothing is dropped under the lock.
         drop(all);
         if follows && engine.is_served() {
             engine.carry_out();
@@ -59,7 +59,7 @@ impl fmt::Debug for ResourceSlot {
     }
 }
 
-/// Has an engine, once there is one, hear what its nodes tell. The fleet does not keep it.
+/// Lets an engine, once there is one, hear its nodes' messages. The fleet does not keep it alive.
 pub(super) fn listen(fleet: &Fleet) -> Arc<OnceLock<Weak<Engine>>> {
     let engine: Arc<OnceLock<Weak<Engine>>> = Arc::default();
     let with = |engine: &OnceLock<Weak<Engine>>| engine.get().and_then(Weak::upgrade);
@@ -72,7 +72,7 @@ pub(super) fn listen(fleet: &Fleet) -> Arc<OnceLock<Weak<Engine>>> {
     let told = Arc::clone(&engine);
     fleet.on_line(move |node, resource, hint| {
         if let Some(engine) = with(&told) {
-            // Read before the lock is taken: it is code of the user's.
+            // Read before locking: the clock is user code.
             let now = engine.now();
             engine.decide(|client| client.handle_hint(node, resource, hint, now));
         }

@@ -1,7 +1,7 @@
-//! A node of the user's, shielded: when its code panics, that is an error of this node and of nobody else.
+//! Shields a user's node: a panic of its code is an error of this node alone.
 //!
-//! It decides nothing. Whatever the engine calls of a node it calls through here, since a panic that came out of it
-//! would end a task on which other nodes and leases rely.
+//! It decides nothing. The engine calls all node code through here, since a panic that came out of it would end a task
+//! on which other nodes and leases rely.
 
 #[cfg(feature = "inspect")]
 use std::time::Duration;
@@ -62,22 +62,22 @@ impl Shielded {
         Answering::to(|| self.0.scan(scan))
     }
 
-    /// Whether it counts ranges of tokens; not where it panicked.
+    /// Whether it counts ranges of tokens; `false` if it panicked.
     pub(super) fn counts_ranges(&self) -> bool {
         caught(false, || self.0.counts_ranges()).unwrap_or(false)
     }
 
-    /// Whether it takes several resources at once; not where it panicked.
+    /// Whether it takes several resources at once; `false` if it panicked.
     pub(super) fn takes_sets(&self) -> bool {
         caught(false, || self.0.takes_sets()).unwrap_or(false)
     }
 
-    /// Whether it knows of readers; not where it panicked.
+    /// Whether it knows of readers; `false` if it panicked.
     pub(super) fn takes_readers(&self) -> bool {
         caught(false, || self.0.takes_readers()).unwrap_or(false)
     }
 
-    /// Whether it picks a slot that is free; not where it panicked.
+    /// Whether it picks a free slot; `false` if it panicked.
     pub(super) fn picks_slots(&self) -> bool {
         caught(false, || self.0.picks_slots()).unwrap_or(false)
     }
@@ -86,12 +86,12 @@ impl Shielded {
         caught(false, || self.0.reachable())?
     }
 
-    /// The clock that the node compares with ours; none where it panicked.
+    /// The clock that the node compares with ours; none if it panicked.
     pub(super) fn clock(&self) -> Option<NodeClock> {
         caught(false, || self.0.clock()).ok().flatten()
     }
 
-    /// How the node is, or that it panicked.
+    /// The node's status, or that it panicked.
     pub(super) fn status(&self) -> Result<NodeStatus, NodeError> {
         caught(false, || self.0.status())
     }
@@ -103,11 +103,11 @@ impl fmt::Debug for Shielded {
     }
 }
 
-/// An answer of a node on its way, which is an error when the node panics over it.
+/// A node's answer on its way; an error if the node panics over it.
 pub(super) struct Answering<T> {
-    /// Until it has ended.
+    /// `None` once it has ended.
     answer: Option<NodeFuture<T>>,
-    /// The node panicked before it gave an answer to wait for.
+    /// The error that takes the place of an answer.
     error: Option<NodeError>,
 }
 
@@ -116,7 +116,7 @@ impl<T> Answering<T> {
         caught(true, ask).map_or_else(Self::from, Self::from)
     }
 
-    /// Drops what the node has returned, which is its code too.
+    /// Drops the node's future, which runs its code too.
     fn end(&mut self) {
         let answer = self.answer.take();
         drop(caught(true, || drop(answer)));
@@ -158,8 +158,8 @@ impl<T> Drop for Answering<T> {
     }
 }
 
-/// Calls a node's code; its panic, which the panic hook reports as any other, ends here. `sent` says whether a
-/// command may have reached the server by then.
+/// Calls node code and catches its panic, which the panic hook reports as any other. `sent` says whether a command may
+/// have reached the server by then.
 fn caught<T>(sent: bool, code: impl FnOnce() -> T) -> Result<T, NodeError> {
     catch_unwind(AssertUnwindSafe(code)).map_err(|panic| NodeError::panicked(sent, panic))
 }

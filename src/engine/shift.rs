@@ -1,6 +1,7 @@
-//! How long the task of an engine is at work, and who follows it.
+//! How long an engine's task is at work, and which task follows it.
 //!
-//! It decides nothing of locks. A task that ends with the work undone has one successor, and then nobody is waited for.
+//! It decides nothing of locks. A task that ends with work undone has one successor; if that ends too, the waiters are
+//! dropped.
 
 use std::sync::{Arc, Weak};
 
@@ -32,9 +33,9 @@ impl Engine {
     }
 }
 
-/// The time of the task at work. When it ends in any other way than with its engine, as when the runtime drops the task, another
-/// one is started, once. Where that fails too, whoever waits learns that nobody is left who could wake them, and the
-/// next lease starts another one.
+/// The time of one task at work. If the task ends before its engine, as when the runtime drops it, another one is
+/// started, once. If that fails too, the waiters learn that nothing is left to wake them, and the next lease starts
+/// another one.
 pub(super) struct Shift {
     pub(super) engine: Weak<Engine>,
     pub(super) driver: Arc<Driver>,
@@ -54,7 +55,7 @@ impl Drop for Shift {
         if self.ended {
             return;
         }
-        // In a process that was forked, whoever has the lock may have it for ever.
+        // In a forked child the lock may be held for ever.
         let process = self.process;
         let kept = self.driver.kept.lock_if(|| process.is_here()).and_then(|mut kept| kept.take());
         let Some(engine) = self.engine.upgrade().or(kept) else { return };

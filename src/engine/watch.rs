@@ -1,8 +1,8 @@
-//! Tells the log how the nodes are, and whether a quorum of them votes, as this process sees it.
+//! Tells the log the state of the nodes, and whether a quorum votes, as this process sees it.
 //!
-//! What is told, and when, `protocol::Watch` decides; here the nodes are looked at whenever one has changed, and when a
-//! line is due again. It decides nothing about locks, asks no node anything, holds no lock while it tells, and keeps no
-//! engine alive.
+//! `protocol::Watch` decides what is told and when; this file looks at the nodes on each change, and when a line is due
+//! again. It decides nothing about locks, asks no node anything, holds no lock while it tells, and keeps no engine
+//! alive.
 
 use std::{
     fmt,
@@ -23,7 +23,7 @@ use crate::{
     telemetry::{self, NodeShown},
 };
 
-/// What is told of one node, but for the details.
+/// What is told of one node, without the details.
 #[derive(Clone, Debug, PartialEq)]
 enum Kind {
     Votes,
@@ -40,12 +40,12 @@ enum Kind {
 enum Fleet {
     /// A quorum votes.
     Votes,
-    /// One would, if it were not for quarantines, such as in a new deployment.
+    /// A quorum would vote but for quarantines, such as in a new deployment.
     Waits,
     Missing,
 }
 
-/// What happens again and again, and is told with a count.
+/// Repeated events, told with a count.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Repeated {
     Admitted(NodeId),
@@ -54,13 +54,13 @@ pub(super) enum Repeated {
     ReleaseGivenUp(NodeId),
 }
 
-/// Looks after what is told until the engine is gone.
+/// Keeps the log informed until the engine is gone.
 pub(super) async fn attend(engine: Weak<Engine>) {
     let Some(fleet) = engine.upgrade().map(|engine| Arc::clone(&engine.fleet)) else { return };
     let mut watched = Watched::default();
     loop {
-        // Registered before the nodes are looked at, so that no change in between is missed; nor the end of the engine,
-        // which says that something has changed.
+        // Registered before the nodes are looked at, so that no change in between is missed, nor the end of the engine,
+        // which signals a change.
         let mut changed = pin!(fleet.changed.notified());
         changed.as_mut().enable();
         let sleep = {
@@ -80,16 +80,16 @@ struct Watched {
     nodes: Vec<Watch<Kind>>,
     /// Whether there is a quorum, from the first one on.
     quorum: Watch<bool>,
-    /// What else keeps everybody waiting: quarantines, and before the first quorum whatever it is.
+    /// What else blocks all acquires: quarantines, and before the first quorum any cause.
     fleet: Watch<Fleet>,
-    /// Which of both was told, and not yet that it is over.
+    /// Which of both was told, and its end not yet.
     waits: bool,
     none_yet: bool,
     had_quorum: bool,
 }
 
 impl Watched {
-    /// Looks at all nodes, and tells what there is to tell. Returns when something is to be told again.
+    /// Looks at all nodes, and tells what is new. Returns when a line is due again.
     fn look(&mut self, engine: &Engine) -> Option<Timestamp> {
         let (statuses, now) = (engine.statuses(), engine.now());
         self.nodes.resize_with(statuses.len(), Watch::default);
@@ -101,7 +101,7 @@ impl Watched {
         let fleet = fleet(engine, &kinds);
         let nodes = self.nodes.iter_mut().zip(&statuses).zip(&kinds).enumerate();
         for (index, ((watch, status), kind)) in nodes {
-            // One line for all of them, where nobody can acquire.
+            // One line for all of them, if nobody can acquire.
             let together = *kind == Kind::Quarantined && fleet == Fleet::Waits;
             let manner = if together { Manner::Silent } else { manner(engine, kind) };
             if let Some(notice) = watch.handle(kind, manner, now) {
@@ -127,9 +127,9 @@ impl Watched {
         let node_timeout = engine.config.node_timeout;
         let manner = match fleet {
             Fleet::Votes => Manner::Over,
-            // All that are waiting are told of together.
+            // One line is to tell of all waiting nodes.
             Fleet::Waits => Manner::Lasting(node_timeout),
-            // That it is lost is told below.
+            // The loss is told below.
             Fleet::Missing if self.had_quorum => Manner::Silent,
             Fleet::Missing => Manner::Lasting(engine.config.connect_timeout),
         };
@@ -160,7 +160,7 @@ impl Watched {
         if !self.had_quorum {
             return;
         }
-        // Nodes that are looked at again, as when another one was admitted, do not vote for a moment.
+        // Nodes that are looked at again, as after another's admission, do not vote for a moment.
         let lost = Manner::Lasting(node_timeout.saturating_mul(2));
         match self.quorum.handle(&there, if there { Manner::Over } else { lost }, now) {
             Some(notice) if there => telemetry::quorum_back(votes, needed, notice.times),
@@ -175,7 +175,7 @@ fn kind(engine: &Engine, node: NodeId, status: &NodeStatus) -> Kind {
         NodeState::Connecting => Kind::Asked,
         NodeState::Ready => Kind::Votes,
         NodeState::Quarantined { .. } => {
-            // Read before the lock is taken: it is code of the user's.
+            // Read before locking: the clock is user code.
             let now = engine.steady();
             let block = engine.admission().may_vote(node, now);
             match block {
@@ -188,7 +188,7 @@ fn kind(engine: &Engine, node: NodeId, status: &NodeStatus) -> Kind {
     }
 }
 
-/// What the nodes come to. Those that are held back do not end their wait by themselves.
+/// The state of all nodes together. A node that is held back does not end its wait by itself.
 fn fleet(engine: &Engine, kinds: &[Kind]) -> Fleet {
     let needed = engine.quorum.needed();
     let count = |of: Kind| kinds.iter().filter(|kind| **kind == of).count();
@@ -202,7 +202,7 @@ fn fleet(engine: &Engine, kinds: &[Kind]) -> Fleet {
     }
 }
 
-/// For how long the nodes wait, the shortest first.
+/// The nodes' remaining waits, the shortest first.
 fn waits(statuses: &[NodeStatus]) -> Vec<Duration> {
     let wait = |status: &NodeStatus| match status.state {
         NodeState::Quarantined { remaining } => Some(remaining),
@@ -215,7 +215,7 @@ fn waits(statuses: &[NodeStatus]) -> Vec<Duration> {
 
 fn manner(engine: &Engine, kind: &Kind) -> Manner {
     match kind {
-        // So long it may take until the others have said that they wait too.
+        // The other nodes may take this long to say that they wait too.
         Kind::Quarantined => Manner::Lasting(engine.config.node_timeout),
         Kind::Votes => Manner::Once,
         // The node itself says so at its connect timeout, if it can.
@@ -267,13 +267,13 @@ impl fmt::Display for Missing<'_> {
 }
 
 impl Engine {
-    /// Whether this is told now, and how often it has happened since it was told last.
+    /// If this is told now, how often it has happened since it was last told.
     pub(super) fn is_told(&self, what: Repeated) -> Option<u64> {
         let now = self.now();
         self.repeats.lock().handle(what, now)
     }
 
-    /// Somebody has waited for a resource for a while. How many have since that was told last, if it is told now.
+    /// A request has waited for a resource for a while. If that is told now, how many have since it was last told.
     pub(super) fn is_waiter_told(&self, resource: &Resource, now: Timestamp) -> Option<u64> {
         self.waiters.lock().handle(resource.clone(), now)
     }
@@ -282,11 +282,11 @@ impl Engine {
 /// What the engine keeps for [`Engine::is_told`].
 pub(super) type Repeats = Pacer<Repeated>;
 
-/// What it keeps for [`Engine::is_waiter_told`]. It belongs to no resource: one that is asked for again and again has
-/// nobody who waits for it in between.
+/// What it keeps for [`Engine::is_waiter_told`]. It belongs to no resource's queue: between two requests for a resource
+/// there may be no waiter.
 pub(super) type Waiters = Pacer<Resource>;
 
-/// For how many resources it is told in a minute that somebody waits. More fit on no screen.
+/// For how many resources in a minute a wait is told. More fit on no screen.
 const WAITED_FOR: usize = 20;
 
 pub(super) const fn waiters() -> Waiters {

@@ -1,6 +1,6 @@
-//! The blocking forms of what a holder waits for.
+//! The blocking forms of a holder's waits.
 //!
-//! Each is the asynchronous one, blocked on, and an error on the thread that would have to answer it.
+//! Each blocks on the asynchronous form, and is an error on the thread that would have to answer it.
 
 use std::time::Duration;
 

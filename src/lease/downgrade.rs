@@ -1,7 +1,7 @@
 //! A writer that goes on as a reader.
 //!
-//! It decides of which leases that can be asked. What becomes of the grant, and of the nodes, is decided in
-//! `engine/grant/downgrading.rs`.
+//! It decides which leases can be downgraded. `engine/grant/downgrading.rs` decides what becomes of the grant, and what
+//! the nodes are told.
 
 use std::sync::Arc;
 
@@ -15,20 +15,20 @@ use crate::{
 };
 
 impl Lease<Exclusive> {
-    /// Goes on as a reader: nobody has written in between, and from now on others may read beside it. To go the other way
-    /// there is nothing: release, [`write`](crate::Redlock::write), and look whether what was read is still there.
+    /// Turns this writer into a reader: nobody has written in between, and others may then read beside it. There is no
+    /// way back: release, [`write`](crate::Redlock::write), and check whether what was read is still there.
     ///
-    /// It asks nobody and waits for nothing: it is a reader at once, with the validity that there was, and its
-    /// [`ReadToken`](crate::ReadToken) is the number of its fencing token. The nodes follow with an extension by its ttl,
-    /// which begins here, also of a lease [`without_renewal`](crate::Acquire::without_renewal), and let other readers in
-    /// then; where [`max_hold`](crate::Acquire::max_hold) allows none any more,
-    /// they do when it is released or ends. What belongs to the request stays as it was: renewal, `max_hold`,
-    /// `heartbeat_within`, `hold_at_least`, `lock_delay`.
+    /// It asks no node and waits for nothing. The lease is a reader at once, with the validity that is left, and its
+    /// [`ReadToken`](crate::ReadToken) is the number of its fencing token. The nodes follow with an extension by its
+    /// ttl, and then let other readers in. This extension begins here, also of a lease
+    /// [`without_renewal`](crate::Acquire::without_renewal); where [`max_hold`](crate::Acquire::max_hold) allows none
+    /// any more, the nodes let them in when the lease is released or ends. The settings of the request stay: renewal,
+    /// `max_hold`, `heartbeat_within`, `hold_at_least`, `lock_delay`.
     ///
-    /// As a writer it is over: a [`LeaseSignal`](crate::LeaseSignal) of it says
-    /// [`Released`](crate::LossReason::Released). What the writer has sent, and may still arrive, has to be through by
-    /// then, or the store has to tell: in the strict form of `docs/kinds.md` it refuses what comes behind the first read.
-    /// One that was lost before is a `ReadLease` that is lost.
+    /// As a writer it is over: its [`LeaseSignal`](crate::LeaseSignal) says [`Released`](crate::LossReason::Released).
+    /// Effects that the writer sent must have arrived by then, or the store must refuse them: in the strict form of
+    /// `docs/kinds.md` it refuses effects that arrive after the first read. Downgrading a lost lease gives a lost
+    /// `ReadLease`.
     ///
     /// ```
     /// # use quorlock::{Redlock, node::MemoryNode};
@@ -45,8 +45,8 @@ impl Lease<Exclusive> {
     ///
     /// # Errors
     ///
-    /// [`DowngradeError`], with the lease as it was: it is of several resources, it was a permit, or the nodes know
-    /// no readers.
+    /// [`DowngradeError`], with the lease as it was: it is of several resources, it was a permit, or the nodes know no
+    /// readers.
     pub fn downgrade(mut self) -> Result<Lease<Shared>, DowngradeError> {
         match self.target() {
             Target::Slot(_) => return Err(DowngradeError::Permit { lease: self }),
@@ -66,21 +66,22 @@ impl Lease<Exclusive> {
     }
 }
 
-/// Why a lease cannot be shared with readers. It is as it was, and nothing was sent.
+/// Why a lease cannot be shared with readers. The lease is unchanged, and nothing was sent.
 #[derive(Error)]
 #[non_exhaustive]
 pub enum DowngradeError {
-    /// It is of several resources, which are read one by one. Release it, and [`read`](crate::Redlock::read) each.
+    /// The lease is of several resources, which are read one by one. Release it, and [`read`](crate::Redlock::read)
+    /// each.
     #[error(
         "the lease cannot be shared with readers, and is as it was: it is of {resources} resources; release it and read each"
     )]
     Several {
-        /// How many.
+        /// How many resources.
         resources: usize,
         /// The lease, which holds as before. Dropping it releases it.
         lease: Lease,
     },
-    /// It was a [`Permit`](crate::Permit), which is one holder's. To let more in, ask for more permits.
+    /// The lease was a [`Permit`](crate::Permit), which has one holder. To let more in, ask for more permits.
     #[error(
         "the lease cannot be shared with readers, and is as it was: it is a permit of a semaphore; ask for another permit"
     )]

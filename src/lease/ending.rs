@@ -1,6 +1,6 @@
 //! How a holder ends its lease: released now, or left to expire.
 //!
-//! It decides nothing; what is released, and where, is decided by the footprint.
+//! It decides nothing: the footprint decides what is released, and where.
 
 use std::{
     future::Future,
@@ -19,13 +19,12 @@ use crate::{
 };
 
 impl<K: Kind> Lease<K> {
-    /// Ends the lease now, so that others need not wait for the ttl and any lock-delay; with
-    /// [`hold_at_least`](crate::Acquire::hold_at_least), so that they wait until that time is over and no longer.
+    /// Ends the lease now, so that others need not wait for the ttl and any lock-delay. With
+    /// [`hold_at_least`](crate::Acquire::hold_at_least) they wait until that time is over and no longer.
     ///
-    /// It returns when a quorum has confirmed; the other nodes are seen to in the background. Where somebody waits for the
-    /// resource in this process, the next lease begins at once under the same grant, with a token of its own: then nothing is
-    /// sent, nothing need be confirmed, and it returns at once; and so it does where the grant lingers
-    /// ([`Acquire::linger`](crate::Acquire::linger)).
+    /// It returns when a quorum has confirmed; the other nodes are released in the background. In three cases nothing
+    /// is sent, and it returns at once: the next waiter of this process takes over the grant, with a token of its own;
+    /// the grant lingers ([`Acquire::linger`](crate::Acquire::linger)); or other holders share the lease.
     ///
     /// # Errors
     ///
@@ -39,13 +38,13 @@ impl<K: Kind> Lease<K> {
     #[doc(alias = "unlock")]
     pub fn release(self) -> Release {
         let process = self.held.engine.process();
-        // The last one who holds it: nobody can join any more.
+        // The last holder: no other can join any more.
         let last = Arc::into_inner(self.held);
         let answer = last.map_or(Ok(ReleaseAnswer::HandedOn), |last| last.release().map_err(Some));
         Release { answer, process, shield: Shield::default() }
     }
 
-    /// Releases it for whoever holds it, before they let go of it.
+    /// Starts the release while the holder still has the lease.
     pub(crate) fn start_release(&self) -> Release {
         let (answer, process) = (self.held.release().map_err(Some), self.held.engine.process());
         Release { answer, process, shield: Shield::default() }
@@ -60,18 +59,18 @@ impl<K: Kind> Lease<K> {
         let runs_here = self.runs_here();
         let release = self.release();
         if runs_here && !matches!(release.answer, Ok(ReleaseAnswer::HandedOn)) {
-            // It is started, and nobody waits for it.
+            // The release has been started, and is not waited for.
             return Err(ReleaseError::WouldDeadlock);
         }
         block_on(release)
     }
 
-    /// Ends the lease without releasing it: it is not renewed any more, and nothing is sent. The key keeps others out
-    /// until it expires, a ttl and the lock-delay after it was granted or extended last. It is for work that must be left
-    /// alone for a while after a failure; where a time is known before, [`hold_at_least`](crate::Acquire::hold_at_least) says it.
+    /// Ends the lease without releasing it: renewals stop, and nothing is sent. The key keeps others out until it
+    /// expires, a ttl and the lock-delay after the last grant or extension. Use it for work that must be left alone for
+    /// a while after a failure; where the time is known before, use [`hold_at_least`](crate::Acquire::hold_at_least).
     ///
-    /// For the holder it is over at once, and for all of them where it is re-entrant. An extension that is under way may
-    /// still count.
+    /// The lease is over at once for its holder, and for all holders of a re-entrant one. An extension that is under
+    /// way may still count.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -98,9 +97,9 @@ impl<K: Kind> Lease<K> {
 #[must_use = "await it to learn whether the release was confirmed"]
 #[derive(Debug)]
 pub struct Release {
-    /// Or why there is none; `None` once that has been told.
+    /// The answer, or why there is none: `None` once that has been returned.
     answer: Result<ReleaseAnswer, Option<ReleaseError>>,
-    /// The one that is answered.
+    /// The process in which the answer arrives.
     process: Process,
     shield: Shield,
 }

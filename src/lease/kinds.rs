@@ -1,4 +1,4 @@
-//! What a lease of one kind alone can be asked.
+//! The methods that leases of one kind alone have.
 //!
 //! It decides nothing.
 
@@ -10,7 +10,7 @@ use crate::{
     protocol::Target,
 };
 
-/// Another hand on the same lease: the last one that is dropped or released releases it.
+/// A clone holds the same lease: the last one that is dropped or released releases it.
 ///
 /// ```
 /// # use quorlock::{Redlock, node::MemoryNode};
@@ -31,12 +31,12 @@ impl Clone for Lease<Shared> {
 }
 
 impl Lease<Slot> {
-    /// Which of the permits it is, from zero.
+    /// The number of this permit, from zero.
     #[must_use]
     pub fn slot(&self) -> u8 {
         match self.target() {
             Target::Slot(slot) => slot.number(),
-            // A permit is a slot.
+            // A permit is always a slot.
             _ => 0,
         }
     }
@@ -48,7 +48,7 @@ impl Lease<Slot> {
 }
 
 impl Lease<Nested> {
-    /// How many hold this lease, this one included.
+    /// How many holders share this lease, this one included.
     #[must_use]
     pub fn holders(&self) -> usize {
         Arc::strong_count(&self.held)

@@ -22,20 +22,19 @@ use crate::{
 
 /// A held resource.
 ///
-/// While [`validity`](Lease::validity) is above zero, nobody else holds the resource, under the assumptions
-/// numbered in `docs/safety.md`. It is owned, `'static` and [`Send`]: store it, move it to another task.
+/// While [`validity`](Lease::validity) is above zero, no other client holds the resource (of a reader: no writer does),
+/// under the assumptions numbered in `docs/safety.md`. It is owned, `'static` and [`Send`]: store it, move it to
+/// another task.
 ///
-/// It is renewed beside the work, after a third of its validity, unless the request says otherwise. What cannot be
-/// renewed is lost, and says so before its validity ends: see [`lost`](Lease::lost) and
-/// [`check`](Lease::check).
+/// By default it is renewed in the background, after a third of its validity. A lease that cannot be renewed is lost,
+/// and says so before its validity ends: see [`lost`](Lease::lost) and [`check`](Lease::check).
 ///
 /// # Drop behavior
 ///
-/// Dropping a lease releases it in the background, at once, from any thread, inside or outside a runtime.
-/// Nobody learns whether that was confirmed; [`release`](Lease::release) tells.
-/// [`Redlock::close`](crate::Redlock::close) waits for such releases before a process ends. [`std::process::exit`] drops
-/// nothing: the keys stay until the ttl and any lock-delay are over, unless
-/// [`Redlock::shutdown`](crate::Redlock::shutdown) was called before. With
+/// Dropping a lease releases it in the background, at once, from any thread, inside or outside a runtime. Only
+/// [`release`](Lease::release) tells whether that was confirmed. [`Redlock::close`](crate::Redlock::close) waits for
+/// such releases before a process ends. [`std::process::exit`] drops nothing: the keys stay until the ttl and any
+/// lock-delay are over, unless [`Redlock::shutdown`](crate::Redlock::shutdown) was called before. With
 /// [`hold_at_least`](crate::Acquire::hold_at_least) others are kept out until that time is over.
 ///
 /// ```
@@ -51,7 +50,7 @@ use crate::{
 #[must_use = "dropping a lease releases it at once"]
 #[clippy::has_significant_drop]
 pub struct Lease<K: Kind = Exclusive> {
-    /// Several hold it where readers or the tasks of a handle share it.
+    /// Shared by the clones of a reader's lease, or by the leases of one re-entrant handle.
     held: Arc<HeldTerm>,
     kind: PhantomData<fn() -> K>,
 }
@@ -62,7 +61,7 @@ impl<K: Kind> Lease<K> {
         Self::of(Arc::new(held))
     }
 
-    /// One more who holds it.
+    /// One more holder of it.
     pub(crate) const fn of(held: Arc<HeldTerm>) -> Self {
         Self { held, kind: PhantomData }
     }
@@ -71,17 +70,17 @@ impl<K: Kind> Lease<K> {
         &self.held
     }
 
-    /// Work begins that ends when the lease is lost.
+    /// Marks that work begins, which ends when the lease is lost.
     pub(crate) fn begin_work(&self) -> Result<(), LeaseLost> {
         self.term().begin_work()
     }
 
-    /// Whether this thread must not wait for an answer, since it has to give it.
+    /// Whether this thread runs the engine, and so must not block on its answer.
     pub(crate) fn runs_here(&self) -> bool {
         self.held.engine.runs_here()
     }
 
-    /// What it is a face of.
+    /// The lease term behind this lease.
     pub(crate) fn held_term(&self) -> &LeaseTerm {
         self.term()
     }
@@ -98,30 +97,31 @@ impl<K: Kind> Lease<K> {
         &self.held.term
     }
 
-    /// What is held: the key on the nodes, with the prefix where one is configured. Of several, the first in byte order.
+    /// The held resource: the key on the nodes, with any configured prefix. Of several, the first in byte order.
     pub fn resource(&self) -> &Resource {
         self.term().target().resource()
     }
 
-    /// All that is held, in byte order: one resource, but for a lease of [`acquire_all`](crate::Redlock::acquire_all).
+    /// All held resources, in byte order: several only for a lease of [`acquire_all`](crate::Redlock::acquire_all).
     pub fn resources(&self) -> &[Resource] {
         self.term().target().resources()
     }
 
-    /// The value of the key on the nodes, unique to this lease. It is of use in logs, and to find the
-    /// holder of a key.
+    /// The value of the key on the nodes. Leases that follow each other in this process without a round share it; no
+    /// other lease has it. It is of use in logs, and to find the holder of a key.
     pub fn owner(&self) -> Owner {
         self.term().owner()
     }
 
     /// The token of the lease, by its kind.
     ///
-    /// - A lease that excludes others has a [`FencingToken`](crate::FencingToken): a number larger than that of every lease
-    ///   on this resource that was granted before this one was asked for. The store that the work writes to refuses a
-    ///   smaller one than it has seen. In classic mode there is none ([`NoToken`](crate::NoToken)). That of a permit
-    ///   rises with every holder of the same [`slot`](Lease::slot); tokens of different slots say nothing of each other.
-    /// - A reader has a [`ReadToken`](crate::ReadToken): up to which write it may see. It is for the store that it reads
-    ///   from, and for [`FenceGate::admit_read`](crate::FenceGate::admit_read).
+    /// - A lease that excludes others has a [`FencingToken`](crate::FencingToken): a number larger than that of every
+    ///   lease on this resource that was granted before this one was asked for. The store that the work writes to
+    ///   refuses a smaller token than it has seen. In classic mode there is none ([`NoToken`](crate::NoToken)). A
+    ///   permit's token rises with every holder of the same [`slot`](Lease::slot); tokens of different slots say
+    ///   nothing of each other.
+    /// - A reader has a [`ReadToken`](crate::ReadToken): up to which write it may see. It is for the store that it
+    ///   reads from, and for [`FenceGate::admit_read`](crate::FenceGate::admit_read).
     ///
     /// `docs/fencing.md` has recipes, also for writes that must happen once.
     #[doc(alias = "fencing_token")]
@@ -135,19 +135,18 @@ impl<K: Kind> Lease<K> {
         self.term().ttl()
     }
 
-    /// For how long the nodes keep others out beyond what this lease promises: see
+    /// How long beyond its ttl the nodes keep the key of this lease: see
     /// [`Acquire::lock_delay`](crate::Acquire::lock_delay).
     #[must_use]
     pub fn lock_delay(&self) -> Duration {
         self.term().grant().lock_delay()
     }
 
-    /// What is guaranteed to be left: ttl - elapsed - drift, measured from before the first send of the last
-    /// round that a quorum confirmed, on a clock that counts while the machine sleeps. Zero means that
-    /// somebody else may hold the resource.
+    /// The guaranteed time left: ttl - elapsed - drift. It is measured from before the first send of the last round
+    /// that a quorum confirmed, on a clock that counts while the machine sleeps. Zero means that another client may
+    /// hold the resource.
     ///
-    /// It is read from the clock at each call: call it just before an effect, with the time that the effect
-    /// takes in mind.
+    /// Each call reads the clock: call it just before an effect, and allow for the time that the effect takes.
     #[must_use]
     pub fn validity(&self) -> Duration {
         self.term().check().unwrap_or_default()
@@ -159,8 +158,7 @@ impl<K: Kind> Lease<K> {
         self.term().check().is_ok_and(|left| !left.is_zero())
     }
 
-    /// Reads the clock and says whether the lease still holds: the thing to call right before an effect. It
-    /// returns the validity that is left.
+    /// Reads the clock, and returns the validity left while the lease holds. Call it right before each effect.
     ///
     /// # Errors
     ///
@@ -169,8 +167,8 @@ impl<K: Kind> Lease<K> {
         self.term().check()
     }
 
-    /// Ends when the lease is lost, with the reason: a little before its validity ends, whatever the nodes do
-    /// or fail to do. It never ends while the lease holds.
+    /// Resolves when the lease is lost, with the reason: at the latest a little before its validity ends, whatever the
+    /// nodes do or fail to do. It stays pending while the lease holds.
     ///
     /// # Cancel safety
     ///
@@ -179,8 +177,8 @@ impl<K: Kind> Lease<K> {
         self.term().when_lost().await
     }
 
-    /// Ends when the lease is about to be lost: two thirds of its validity have passed without an extension. It
-    /// also ends when the lease is lost.
+    /// Resolves when the lease is about to be lost: two thirds of its validity have passed without an extension. It
+    /// also resolves when the lease is lost.
     ///
     /// # Cancel safety
     ///
@@ -193,14 +191,14 @@ impl<K: Kind> Lease<K> {
         self.term().is_ending()
     }
 
-    /// A handle for those who want to know of the loss and do not hold the lease. It does not keep the lease
-    /// alive, nor the connections to the nodes.
+    /// A handle that tells of the loss without holding the lease. It keeps neither the lease alive, nor the connections
+    /// to the nodes.
     #[must_use]
     pub fn signal(&self) -> LeaseSignal {
         LeaseSignal::new(self.term().clone())
     }
 
-    /// A sign that the work goes on, for a lease that was acquired with
+    /// Reports that the work goes on, for a lease that was acquired with
     /// [`heartbeat_within`](crate::Acquire::heartbeat_within).
     pub fn heartbeat(&self) {
         self.term().heartbeat(self.held.engine.now());
@@ -209,13 +207,13 @@ impl<K: Kind> Lease<K> {
     /// Extends the lease by its ttl from now, and returns the validity that it then has. A renewed lease needs
     /// no such call.
     ///
-    /// The quorum is counted over all nodes. A failed extension takes nothing away, and a lease that is lost is
-    /// never taken again: acquire anew.
+    /// The quorum is counted over all nodes. An extension in doubt takes nothing away. A lost lease cannot be extended:
+    /// acquire anew.
     ///
     /// # Errors
     ///
-    /// [`ExtendError::Lost`]: the lease is over. [`ExtendError::InDoubt`]: too few nodes answered this
-    /// extension, and the lease is as valid as before. [`ExtendError::MaxHold`]: it was held for as long as
+    /// [`ExtendError::Lost`]: the lease is over. [`ExtendError::InDoubt`]: too few nodes answered this extension, and
+    /// the lease is as valid as before. [`ExtendError::MaxHold`]: the lease was held for as long as
     /// [`max_hold`](crate::Acquire::max_hold) allows, and nothing was sent.
     ///
     /// # Cancel safety
@@ -231,7 +229,7 @@ impl<K: Kind> Lease<K> {
         let engine = &self.held.engine;
         let extension = shield(engine.extend_now(self.term().grant()));
         let Some(extension) = engine.process().awaits(extension).await else {
-            // It is the parent's.
+            // In a forked process the lease is the parent's.
             let (target, nodes) = (self.leased(), Reports::default());
             return Err(ExtendError::InDoubt { target, nodes, validity: Duration::ZERO });
         };
@@ -250,7 +248,7 @@ impl<K: Kind> Lease<K> {
         Some(self.target().clone())
     }
 
-    /// What is said in a process that was forked from the one that holds it.
+    /// The loss that is reported in a process forked from the holder's.
     pub(crate) fn forked(&self) -> LeaseLost {
         self.term().forked()
     }

@@ -1,4 +1,4 @@
-//! The loss of a lease, for those who do not hold it.
+//! Notice of the loss of a lease, without holding it.
 //!
 //! It only tells. It neither keeps a lease nor ends one, and keeps no connection open.
 
@@ -12,8 +12,8 @@ use crate::{
 
 /// Tells whether a lease still holds, without holding it. A clone tells of the same lease.
 ///
-/// A release counts as a loss here: whoever works under the lease has to stop. It may be kept for as long as one
-/// likes: it keeps neither the lease nor the connections to the nodes.
+/// A release counts as a loss here: work under the lease must stop. A signal may be kept for any time: it keeps neither
+/// the lease nor the connections to the nodes.
 ///
 /// ```
 /// # use quorlock::{Redlock, node::MemoryNode};
@@ -43,7 +43,7 @@ impl LeaseSignal {
         self.term.lost().is_some()
     }
 
-    /// Ends when the lease is over, with the reason. In a process that was forked it ends at once, with
+    /// Resolves when the lease is over, with the reason. In a process that was forked it resolves at once, with
     /// [`LossReason::Forked`](crate::LossReason::Forked).
     ///
     /// # Cancel safety
@@ -53,8 +53,8 @@ impl LeaseSignal {
         self.term.when_lost().await
     }
 
-    /// Reads the clock and says whether the lease still holds, as [`Lease::check`](crate::Lease::check) does. It returns
-    /// the validity that is left.
+    /// Reads the clock, and returns the validity left while the lease holds, as [`Lease::check`](crate::Lease::check)
+    /// does.
     ///
     /// # Errors
     ///
@@ -63,14 +63,14 @@ impl LeaseSignal {
         self.term.check()
     }
 
-    /// What is guaranteed to be left, as of [`Lease::validity`](crate::Lease::validity). Zero means that somebody else
-    /// may hold the resource.
+    /// The guaranteed time left, as [`Lease::validity`](crate::Lease::validity) tells it. Zero means that another
+    /// client may hold the resource.
     #[must_use]
     pub fn validity(&self) -> Duration {
         self.term.check().unwrap_or_default()
     }
 
-    /// The lease's fencing token, as of [`Lease::token`](crate::Lease::token).
+    /// The lease's fencing token, as [`Lease::token`](crate::Lease::token) tells it.
     ///
     /// # Errors
     ///

@@ -1,6 +1,6 @@
-//! What a node is given when it starts: its place, the runtime, and what the nodes tell of themselves and each other.
+//! What a node is given when it starts: its place, the runtime, and what nodes report of themselves and each other.
 //!
-//! It decides one thing: two nodes that are the same server at the same time are not both accepted. What a node tells
+//! It decides one thing: two nodes that are the same server at the same time are not both accepted. What a node reports
 //! is a hint, and no verdict may rest on it.
 
 use std::{
@@ -35,10 +35,10 @@ pub(crate) struct NodeSettings {
     pub(crate) counter_retention: Duration,
     /// The nodes of the fleet, by their names.
     pub(crate) members: Members,
-    /// What the names of all resources begin with.
+    /// The prefix of the names of all resources.
     #[cfg_attr(not(feature = "redis"), allow(dead_code, reason = "only a server has rights"))]
     pub(crate) key_prefix: Vec<u8>,
-    /// Who this is in the lines on the nodes.
+    /// The name of this client in the lines on the nodes.
     pub(crate) client: ClientId,
 }
 
@@ -81,19 +81,19 @@ impl NodeContext {
         self.settings.node_timeout
     }
 
-    /// The nodes of the fleet, by their names: a node that belongs to other ones must not vote.
+    /// The names of the fleet's nodes. A node that belongs to another fleet must not vote.
     pub fn members(&self) -> &Members {
         &self.settings.members
     }
 
-    /// How long a node keeps the counter of a resource that nobody acquires, at the least. It may keep it for ever; one
-    /// that drops it raises the floor of absent counters above it in the same step.
+    /// The least time for which a node keeps the counter of a resource that nobody acquires. It may keep it for ever. A
+    /// node that drops it raises the floor of absent counters above it in the same step.
     pub fn counter_retention(&self) -> Duration {
         self.settings.counter_retention
     }
 
-    /// A key that the user of this crate may well use, to ask with whether a command may be run. It is never touched:
-    /// in classic mode it could be anybody's.
+    /// A key under the user's prefix, which the check of rights names. The check never touches it: in classic mode it
+    /// could be anybody's.
     #[cfg(feature = "redis")]
     pub(crate) fn probe(&self) -> Vec<u8> {
         [self.settings.key_prefix.as_slice(), b"quorlock:rights"].concat()
@@ -104,76 +104,75 @@ impl NodeContext {
         self.settings.classic
     }
 
-    /// Whether a server that may evict keys is accepted all the same.
+    /// Whether a server that may evict keys is still accepted.
     pub fn allow_eviction(&self) -> bool {
         self.settings.allow_eviction
     }
 
-    /// Whether this client lets nodes vote at once that may have forgotten leases, and so admits them for everybody
-    /// (`Builder::danger_skip_quarantine`). A node over a network refuses itself then, with
-    /// [`Refusal::NotThrowaway`](super::Refusal::NotThrowaway), unless it is known to be one that may be thrown away.
-    /// One in this process need not ask.
+    /// Whether this client admits nodes at once that may have forgotten leases, for every client
+    /// (`Builder::danger_skip_quarantine`). A node over a network then refuses itself with
+    /// [`Refusal::NotThrowaway`](super::Refusal::NotThrowaway), unless its server is known to be a throwaway. A node in
+    /// this process need not ask.
     pub fn skips_quarantine(&self) -> bool {
         self.settings.skips_quarantine
     }
 
-    /// The longest pause before the next attempt to connect, before chance is added.
+    /// The longest pause before the next attempt to connect, before jitter is added.
     #[cfg(feature = "redis")]
     pub(super) fn longest_pause(&self) -> Duration {
         self.fleet.haste.longest_pause()
     }
 
-    /// Tells whoever waits for nodes that this one's status has changed.
+    /// Tells every task that waits for nodes that this one's status has changed.
     pub fn changed(&self) {
         self.fleet.change();
     }
 
-    /// Tells that the key of `resource` is gone on this node, by whomever it was deleted, so that somebody who waits
-    /// for it may try now.
+    /// Reports that the key of `resource` is gone on this node, whichever client deleted it. A waiter may then try now.
     ///
-    /// It is a hint that costs nothing to leave out: who waits tries again by itself. It may come late, twice, or for
-    /// a key that is there again. Call it under no lock of the node's: what follows may ask the node something.
+    /// This is a hint that may be left out: waiters poll anyway. It may come late, twice, or for a key that exists
+    /// again. Do not call it under a lock of the node: the listener may ask the node something.
     pub fn freed(&self, resource: &Resource) {
         self.fleet.free(self.id, resource);
     }
 
-    /// Who this client is in the lines on the nodes.
+    /// The name of this client in the lines on the nodes.
     pub fn client(&self) -> ClientId {
         self.settings.client
     }
 
-    /// Tells what this node says of the line for `resource`.
+    /// Reports what this node says of the line for `resource`.
     ///
-    /// It is a hint, as [`freed`](NodeContext::freed): it may come late, twice, or be wrong, and who waits tries again by
-    /// itself. Call it under no lock of the node's.
+    /// This is a hint, as [`freed`](NodeContext::freed): it may come late, twice, or be wrong, and waiters poll anyway.
+    /// Do not call it under a lock of the node.
     pub fn line(&self, resource: &Resource, hint: LineHint) {
         self.fleet.line(self.id, resource, hint);
     }
 
-    /// Tells that what this node says of lines was not heard up to now, since it has a new connection: whoever waits there
-    /// asks once. What is held is renewed soon after it votes, since it may have lost the keys meanwhile. Call it before
+    /// Reports a new connection, before which this node's messages about lines were not heard: each waiter asks the
+    /// node once. Held leases are renewed soon after the node votes, since it may have lost their keys. Call it before
     /// [`changed`](NodeContext::changed).
     pub fn connected(&self) {
         self.fleet.connected(self.id);
     }
 
-    /// A way to tell of these things that does not keep the fleet alive.
+    /// A handle for the same reports that does not keep the fleet alive.
     pub(crate) fn watcher(&self) -> Watcher {
         Watcher::new(self.id, self.settings.client, &self.fleet)
     }
 
-    /// Claims the identity of a server for this node: `run_id` in Redis, anything unique per process. Keep what is
-    /// returned for as long as the connection lasts, and no longer: servers may exchange their addresses. Other nodes
-    /// may claim the server a node timeout after that, when no round is left that has counted a vote of this one.
+    /// Claims the identity of a server for this node: `run_id` in Redis, anything unique per process. Keep the
+    /// [`Claim`] for as long as the connection lasts, and no longer: servers may exchange their addresses. Another node
+    /// may claim the server one node timeout after that, when every round that counted a vote of this node is over.
     ///
     /// # Errors
     ///
-    /// The address of the node that is the same server already. This node must then not vote; try again later.
+    /// The address of the node that already claimed this server. This node must then not vote; try again later.
     pub fn claim(&self, address: &Arc<str>, identity: &str) -> Result<Claim, Arc<str>> {
-        // Read before the lock is taken: it is code of the user's.
+        // Read before the lock is taken: the runtime is user code.
         let now = self.runtime.steady();
         let mut claims = self.fleet.claims();
-        // Claims of connections that ended a node timeout ago are dropped here, where the next one asks.
+        // Drops claims whose connection ended a node timeout ago.
         claims.held.retain(|claim| claim.until.is_none_or(|until| now < until));
         let same = |claim: &&Claimed| claim.identity == identity && claim.id != self.id;
         if let Some(other) = claims.held.iter().find(same) {
@@ -198,8 +197,8 @@ impl fmt::Debug for NodeContext {
     }
 }
 
-/// A server that is taken for one node, made by [`NodeContext::claim`]. Dropping it gives the server up: a node
-/// timeout later another node may claim it.
+/// A node's claim of a server, made by [`NodeContext::claim`]. Dropping it gives the server up: a node timeout later
+/// another node may claim it.
 #[must_use = "dropping it gives the server up"]
 pub struct Claim {
     context: NodeContext,
@@ -208,8 +207,8 @@ pub struct Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        // A round that has counted what the server granted by this connection could have it confirmed by another
-        // node's, and so count it twice. Every round that was begun before now is over by then.
+        // A round that counted this server's grant could have it confirmed through another node, and count it twice. By
+        // `until` every round that began before now is over.
         let until = self.context.runtime.steady().saturating_add(self.context.node_timeout());
         let mut claims = self.context.fleet.claims();
         if let Some(claim) = claims.held.iter_mut().find(|claim| claim.number == self.number) {
@@ -224,7 +223,7 @@ impl fmt::Debug for Claim {
     }
 }
 
-/// Tells a fleet of one of its nodes, as long as it is there.
+/// Reports the news of one node to its fleet while the fleet exists.
 #[derive(Clone, Debug)]
 pub(crate) struct Watcher {
     id: NodeId,
@@ -237,7 +236,7 @@ impl Watcher {
         Self { id, client, fleet: Arc::downgrade(fleet) }
     }
 
-    /// Whether there is anybody to tell still.
+    /// Whether the fleet still exists.
     pub(crate) fn is_needed(&self) -> bool {
         self.fleet.strong_count() > 0
     }
@@ -256,7 +255,7 @@ impl Watcher {
         }
     }
 
-    /// Who is told.
+    /// The client that is told.
     pub(crate) const fn client(&self) -> ClientId {
         self.client
     }
@@ -283,15 +282,15 @@ type ConnectionListener = Box<dyn Fn(NodeId) + Send + Sync>;
 pub(crate) struct Fleet {
     claims: Lock<Claims>,
     pub(crate) changed: Notify,
-    /// For the one task that looks after admission: `notify_one` keeps a permit while that is busy.
+    /// Wakes the one task that looks after admission: `notify_one` keeps a permit while that is busy.
     pub(crate) attention: Notify,
-    /// For the same task, while it is busy: a node has refused.
+    /// Wakes the same task while it is busy: a node has refused.
     pub(crate) refused: Notify,
-    /// How soon nodes are tried again that are away.
+    /// How soon unreachable nodes are tried again.
     pub(crate) haste: Haste,
-    /// A node has a new connection, which whoever looks after admission has not seen.
+    /// A node has a new connection that the admission task has not seen.
     has_connected: AtomicBool,
-    /// Nothing happens while there is none.
+    /// While it is unset, nothing happens.
     on_freed: OnceLock<FreedListener>,
     /// The same.
     on_line: OnceLock<LineListener>,
@@ -310,20 +309,20 @@ impl Fleet {
         self.tell();
     }
 
-    /// Calls `listener` for each key that a node says is gone, on the thread that the node says it on. The first
-    /// listener stays. It must not keep the fleet alive.
+    /// Calls `listener` for each key that a node reports gone, on the reporting thread. The first listener stays. It
+    /// must not keep the fleet alive.
     pub(crate) fn on_freed(&self, listener: impl Fn(NodeId, &Resource) + Send + Sync + 'static) {
         let _ = self.on_freed.set(Box::new(listener));
     }
 
-    /// A key is gone on a node. A panic of the listener's is none of the node's business.
+    /// A key is gone on a node. A panic of the listener does not reach the node.
     fn free(&self, node: NodeId, resource: &Resource) {
         if let Some(listener) = self.on_freed.get() {
             shielded(|| listener(node, resource));
         }
     }
 
-    /// Calls `listener` for each thing that a node says of a line, in the same way.
+    /// Calls `listener` for each hint of a node about a line, in the same way.
     pub(crate) fn on_line(
         &self,
         listener: impl Fn(NodeId, &Resource, LineHint) + Send + Sync + 'static,
@@ -342,20 +341,20 @@ impl Fleet {
         let _ = self.on_connected.set(Box::new(listener));
     }
 
-    /// Whether a node has connected since this was asked last.
+    /// Whether a node has connected since the last call.
     pub(crate) fn take_connected(&self) -> bool {
         self.has_connected.swap(false, Ordering::AcqRel)
     }
 
     fn connected(&self, node: NodeId) {
-        // The change that follows has it seen: a notification of its own would be one probe more.
+        // `changed` follows and makes the task look: a notification here would be one probe more.
         self.has_connected.store(true, Ordering::Release);
         if let Some(listener) = self.on_connected.get() {
             shielded(|| listener(node));
         }
     }
 
-    /// Tells whoever waits for nodes to look again.
+    /// Wakes every task that waits for nodes.
     pub(crate) fn tell(&self) {
         self.changed.notify_waiters();
     }
@@ -377,12 +376,12 @@ struct Claims {
 
 #[derive(Debug)]
 struct Claimed {
-    /// One node may have several: of connections that have just ended, and of the next one.
+    /// A node may have several claims: of connections that have just ended, and of the next one.
     number: u64,
     id: NodeId,
     address: Arc<str>,
     identity: String,
-    /// Up to when it counts still, once its connection has ended.
+    /// Until when it still counts after its connection has ended.
     until: Option<Timestamp>,
 }
 

@@ -1,4 +1,4 @@
-//! Claims of servers, and what nodes tell of freed keys.
+//! Claims of servers, and what nodes report of freed keys.
 
 use futures::executor::block_on;
 
@@ -38,7 +38,7 @@ fn a_claim_keeps_other_nodes_out_until_the_rounds_of_its_connection_are_over() {
     let (a, b) = (Arc::from("a:1"), Arc::from("b:1"));
     let first = one.claim(&a, "server").unwrap();
     assert_eq!(two.claim(&b, "server").unwrap_err(), a);
-    // The node itself comes back at once. That its last claim ends does not end this one.
+    // The node itself may claim again at once. The end of its last claim does not end this one.
     drop(first);
     let next = one.claim(&a, "server").unwrap();
     clock.pass(NODE_TIMEOUT);
@@ -56,13 +56,13 @@ fn a_claim_keeps_other_nodes_out_until_the_rounds_of_its_connection_are_over() {
 /// The keys that are gone, and on which node.
 type Freed = Arc<Lock<Vec<(usize, Resource)>>>;
 
-/// A fleet, what its nodes have said, and a node in memory in its third place.
+/// A fleet, what its nodes have reported, and a node in memory in its third place.
 fn listening() -> (Arc<Fleet>, Freed, MemoryNode) {
     let (fleet, node) = (Arc::new(Fleet::default()), MemoryNode::new());
     let freed = Freed::default();
     let (heard, looked_at) = (Arc::clone(&freed), node.clone());
     fleet.on_freed(move |id, resource| {
-        // It would hang here if it were told under the node's lock.
+        // This would hang if the listener ran under the node's lock.
         assert!(!looked_at.keys().contains(&resource.as_bytes().to_vec()));
         heard.lock().push((id.index(), resource.clone()));
     });
@@ -127,7 +127,7 @@ fn what_a_node_had_not_carried_out_when_it_was_killed_is_lost_with_it() {
     let target = Target::from(Resource::new("r").unwrap());
     let (owner, ttl, until) = (Owner::from_random([1; 16]), NODE_TIMEOUT, Timestamp::ORIGIN);
     node.pause();
-    // Of all that sets a key it is what asks for nothing of before.
+    // Of the commands that set a key, a restore needs nothing read before.
     let set = Command::Restore { target, owner, ttl, until, fenced: false, note: None };
     let mut call = node.call(set);
     let mut nobody = std::task::Context::from_waker(std::task::Waker::noop());
@@ -178,7 +178,7 @@ fn connected(node: &MemoryNode, number: u8) -> (Arc<Fleet>, Heard) {
     let (fleet, heard) = (Arc::new(Fleet::default()), Heard::default());
     let (listener, looked_at) = (Arc::clone(&heard), node.clone());
     fleet.on_line(move |id, resource, hint| {
-        // It would hang here if it were told under the node's lock.
+        // This would hang if the listener ran under the node's lock.
         assert!(looked_at.reachable().is_ok() && resource.as_bytes() == b"r");
         assert_eq!(id.index(), usize::from(number), "by its own number of the node");
         listener.lock().push(hint);
@@ -227,7 +227,7 @@ fn a_node_in_memory_tells_the_first_in_its_line_and_has_the_second_stand_by() {
     assert_eq!((denial.behind, denial.rank, denial.holder), (Some(head), Some(1), None));
     assert!(matches!(wait_in_line(&node, 1, owner(1)), Reply::Granted(_)));
     assert_eq!(heard_by_one.lock().last(), Some(&LineHint::Wanted));
-    // One whose connections have ended hears nothing, and is forgotten at once.
+    // A client without connections hears nothing, and is forgotten at once.
     let (three, heard_by_three) = connected(&node, 3);
     wait_in_line(&node, 3, owner(3));
     drop(two);
@@ -250,7 +250,7 @@ fn a_fleet_shows_which_servers_its_nodes_have_claimed() {
     drop(claim);
 }
 
-/// What two clients hear that wait for a slot of a semaphore, of which so many are released before the first asks.
+/// What two waiters for a slot of a semaphore hear, of which so many are released before the first asks.
 fn heard_behind_a_pick(released: &[&str]) -> [Vec<LineHint>; 2] {
     let node = MemoryNode::new();
     let hearing = [1, 2].map(|number| {
@@ -289,7 +289,7 @@ fn heard_behind_a_pick(released: &[&str]) -> [Vec<LineHint>; 2] {
     hearing.map(|(_, heard)| heard.lock().clone())
 }
 
-/// Without that it would hear of it when the next one is released.
+/// Otherwise it would hear of it at the next release.
 #[test]
 fn who_is_next_hears_that_another_slot_is_free_behind_a_pick_and_only_then() {
     let [_, second] = heard_behind_a_pick(&["s/0", "s/1"]);

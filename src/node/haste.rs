@@ -1,8 +1,8 @@
-//! How soon a node is tried again that cannot be reached: the sooner the shorter the leases are that are held, because each of
-//! them is lost when other nodes go before this one is back for long enough to be renewed on.
+//! How soon an unreachable node is tried again: the shorter the held leases, the sooner. A lease is lost if other nodes
+//! fail before this node has been back for long enough to renew it.
 //!
-//! It decides the longest pause between two attempts. It must never make it shorter than what a server bears from every client
-//! of a fleet at once.
+//! It decides the longest pause between two attempts. It must never make it shorter than a server bears from every
+//! client of a fleet at once.
 
 use std::{
     array,
@@ -13,23 +13,23 @@ use std::{
     time::Duration,
 };
 
-/// The longest pause where nothing is held, or nothing short.
+/// The longest pause while no short lease is held.
 pub(super) const UNHURRIED: Duration = Duration::from_millis(500);
 
-/// The longest pause however short a lease is.
+/// The least value of the longest pause, however short a lease is.
 const HURRIED: Duration = Duration::from_millis(50);
 
-/// Between two attempts lies this part of the shortest ttl at most.
+/// The longest pause is the shortest ttl divided by this.
 const PART: u32 = 16;
 
-/// A ttl has as many milliseconds as this power of two at least. Above the last, nothing hurries.
+/// Ttls are counted by powers of two of milliseconds. A ttl of 2 to this power, or longer, does not hurry.
 const POWERS: usize = 14;
 
-/// How many leases are held of which ttl.
+/// How many leases are held, by ttl.
 #[derive(Debug)]
 pub(crate) struct Haste([Arc<AtomicUsize>; POWERS]);
 
-/// A lease that is held. Dropping it says that it is not any more.
+/// A held lease. Dropping it ends the hold.
 #[derive(Debug)]
 pub(crate) struct Hurries(Arc<AtomicUsize>);
 
@@ -40,7 +40,7 @@ impl Default for Haste {
 }
 
 impl Haste {
-    /// A lease of this ttl is held from now on. Nothing where that is long.
+    /// Counts a lease of this ttl as held. `None` if it is long.
     pub(crate) fn hold(&self, ttl: Duration) -> Option<Hurries> {
         let power = ttl.as_millis().max(1).ilog2() as usize;
         let held = self.0.get(power)?;

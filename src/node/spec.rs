@@ -1,29 +1,30 @@
-//! A node as it stands in a configuration, and what it can be made of.
+//! A node in a configuration, and what it can be made from.
 //!
-//! It judges nothing: that is done when everything is known. It must never show a URL, which may carry a password.
+//! It judges nothing: the build does that when everything is known. It must never show a URL, which may carry a
+//! password.
 
 use std::{borrow::Cow, fmt, sync::Arc};
 
 use super::{MemoryNode, Node};
 
-/// A node as it stands in a configuration: a URL, or something that is a node already.
+/// A node in a configuration: a URL, or a ready-made [`Node`].
 ///
 /// URLs are `redis://[user:password@]host[:port][/database]`, `rediss://` for TLS (with a TLS feature),
 /// and `unix:///path/to/socket`; `valkey://` and `valkeys://` mean the same. IPv6 addresses stand in
 /// brackets. Special characters of a user name and a password are percent-encoded. A socket's database, user and
 /// password stand in the query: `unix:///path/to/socket?db=3&user=app&pass=…`.
 ///
-/// It is made of
+/// It can be made from
 ///
 /// - text of any kind that is a URL: `&str`, `String`, `Cow<str>`, `Box<str>`, `Arc<str>`, and references to them;
 /// - `url::Url`, with the feature `url`;
 /// - any [`Node`] by value, `Arc<dyn Node>`, an `Arc` of any `Node`, and references to these;
 /// - a [`MemoryNode`] by reference too, since a clone of it is the same node.
 ///
-/// `#name` behind a URL is what the node is called, for those who reach it by other addresses ([`named`](NodeSpec::named)).
+/// `#name` behind a URL names the node, for a client that reaches it by another address ([`named`](NodeSpec::named)).
 ///
-/// A client of the `redis` crate is none of them: its type would tie the versions of this crate to that one's, and it
-/// cannot be written down as a URL. Pass the URL that it was made of.
+/// A client of the `redis` crate is not accepted: its type would tie this crate's versions to that crate's, and it
+/// cannot be written down as a URL. Pass the URL that it was made from.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -70,8 +71,8 @@ impl NodeSpec {
         Self { spec: Spec::Url(url.into()), name: None }
     }
 
-    /// The same node, called this in every process of the fleet, whatever its address is here. Every process must name the
-    /// same nodes: by default a node is called by its host and port, in lower case. On a URL `#name` does the same.
+    /// Names the node. Every process of the fleet must use the same name for it, whatever its address is there. By
+    /// default a node's name is its host and port, in lower case. On a URL `#name` does the same.
     ///
     /// ```
     /// use quorlock::{Redlock, node::NodeSpec};

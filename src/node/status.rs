@@ -1,4 +1,4 @@
-//! How a node is, for a user to look at. Nothing is decided by it.
+//! The status of a node, for a user to look at. Nothing is decided by it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,10 +12,10 @@ pub enum NodeState {
     Connecting,
     /// It is connected, checked, and votes.
     Ready,
-    /// It is connected and does not vote yet, because it may have forgotten what it granted: it has
-    /// restarted, has lost its data, is new, or its clock has jumped. Its marker says *joining*.
+    /// It is connected but does not vote yet, because it may have forgotten what it granted: it has restarted, has lost
+    /// its data, is new, or its clock has jumped. Its marker says *joining*.
     Quarantined {
-        /// How long that still lasts, at most a little longer if other nodes cannot be reached.
+        /// How long the quarantine still lasts; at most a little longer if other nodes cannot be reached.
         remaining: Duration,
     },
     /// There is no connection, or its marker cannot be read or set; another attempt is under way or due.
@@ -27,23 +27,23 @@ pub enum NodeState {
     Refused(Refusal),
 }
 
-/// Whether whoever waits for a resource stands in a line on a node, and is woken by it.
+/// Whether waiters for a resource queue in a line on a node, and the node wakes them.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum LineState {
-    /// It has not been connected yet, or does not say.
+    /// The node has not been connected yet, or does not say.
     #[default]
     Unknown,
     /// Yes.
     On,
-    /// No: whoever waits asks this node again and again. Locks work as with a line.
+    /// No: waiters poll this node. Locks work as with a line.
     Off {
         /// Why, for people to read.
         reason: Arc<str>,
     },
 }
 
-/// How one node is, as last seen.
+/// The status of one node, as last seen.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct NodeStatus {
@@ -53,22 +53,22 @@ pub struct NodeStatus {
     pub state: NodeState,
     /// The server's name and version, once known.
     pub version: Option<Arc<str>>,
-    /// What tells one process behind this address from another, once known: `run_id` in Redis.
+    /// Distinguishes the processes behind this address, once known: `run_id` in Redis.
     pub identity: Option<Arc<str>>,
     /// The epoch of its marker in which it was last seen ready, once known.
     pub epoch: Option<u64>,
-    /// How many attempts to connect have failed since it was connected last, or ever. Zero for a node that does not count
+    /// How many attempts to connect have failed since the last connection, or ever. Zero for a node that does not count
     /// them.
     pub failed_attempts: u64,
     /// The smoothed time of one command and its reply, once measured.
     pub round_trip: Option<Duration>,
-    /// Whether those who wait stand in a line there.
+    /// Whether waiters queue in a line there.
     pub line: LineState,
-    /// How its clock stands to ours, as of its last reply. An offset does no harm; one that changes does.
+    /// The offset of its clock from ours, as of its last reply. A constant offset does no harm; a changing one does.
     pub clock: Option<ClockOffset>,
 }
 
-/// How a node's clock stands to the wall clock of this process, up to the time that a reply takes.
+/// The offset of a node's clock from this process's wall clock, up to the time that a reply takes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[allow(clippy::exhaustive_enums, reason = "a clock is ahead or behind; there is no third")]
 pub enum ClockOffset {
@@ -91,7 +91,7 @@ impl ClockOffset {
 }
 
 impl NodeStatus {
-    /// The status of a node of which no more than this is known.
+    /// The status of a node with nothing else known.
     pub const fn new(address: Arc<str>, state: NodeState) -> Self {
         Self {
             address,

@@ -9,8 +9,8 @@ use crate::{
 };
 
 impl Redlock {
-    /// From now on this handle means to use no node: where no node of its list was let in yet, it leaves the nodes to others.
-    /// For a process that only looks, such as by [`inspect`](Redlock::inspect): call it right behind
+    /// From now on this handle claims no node: while none of its list was let in yet, it leaves the nodes to others.
+    /// Use it in a process that only looks, such as by [`inspect`](Redlock::inspect): call it right behind
     /// [`build`](crate::Builder::build). It sends nothing, and a fleet that is in use goes on.
     ///
     /// ```
@@ -28,14 +28,14 @@ impl Redlock {
         self.engine.look_only();
     }
 
-    /// Takes every node that belongs to other members for the list of this handle, and says what was done with each. Those that
-    /// belong to this list, or to nobody, are not touched.
+    /// Takes every node that belongs to other members for the list of this handle, and returns what was done with each.
+    /// Nodes that belong to this list, or to nobody, are not touched.
     ///
-    /// **It ends the fleet of those members.** A node that was taken refuses their processes from then on, so that their leases
-    /// are lost at the latest when they are to be renewed. Two lists must not use nodes at once: do it where every process of
-    /// the other list has ended. A node that was taken counts as one that has forgotten, and votes after its quarantine; wait for
-    /// that by [`ready`](Redlock::ready). Where a majority of this list was taken or is new, tokens go on a minute above this
-    /// client's wall clock.
+    /// **It ends the fleet of those members.** A taken node refuses their processes from then on, so their leases are
+    /// lost at the latest when they are to be renewed. Two lists must not use nodes at once: call it where every
+    /// process of the other list has ended. A taken node counts as one that has forgotten, and votes after its
+    /// quarantine; wait for that by [`ready`](Redlock::ready). Where a majority of this list was taken or is new,
+    /// tokens go on a minute above this client's wall clock.
     ///
     /// ```
     /// use std::time::Duration;
@@ -63,8 +63,8 @@ impl Redlock {
         Claimed::take(&self.engine, None).await
     }
 
-    /// The same where a node belongs to one of these members, and to no others: for a caller who has looked before, and may have
-    /// thought for a while.
+    /// [`claim_nodes`](Redlock::claim_nodes), but only of nodes that belong to one of these members: for a caller that
+    /// decides by an earlier look.
     ///
     /// # Errors
     ///
@@ -77,11 +77,11 @@ impl Redlock {
         Claimed::take(&self.engine, Some(members)).await
     }
 
-    /// Has all nodes note from now on the longest ttl that any client tells them, so that [`MaxTtlWatch::lower`] can lower the
-    /// fleet's to it. This handle's own `max_ttl` is that to which it is to be lowered.
+    /// Makes all nodes note, from now on, the longest ttl that any client tells them, so that [`MaxTtlWatch::lower`]
+    /// can lower the fleet's longest ttl to it. The target is this handle's own `max_ttl`.
     ///
-    /// Nodes keep the longest that they were ever told, and so do quarantines. Give all processes the shorter `max_ttl` first,
-    /// and restart them.
+    /// Nodes keep the longest ttl that they were ever told, and quarantines last accordingly. Give all processes the
+    /// shorter `max_ttl` first, and restart them.
     ///
     /// ```no_run
     /// use std::time::Duration;
@@ -106,7 +106,7 @@ impl Redlock {
     ///
     /// # Cancel safety
     ///
-    /// Dropped, or without [`MaxTtlWatch::lower`], nothing is lowered.
+    /// If it is dropped, or without [`MaxTtlWatch::lower`], nothing is lowered.
     pub async fn watch_max_ttl(&self) -> Result<MaxTtlWatch, FleetError> {
         MaxTtlWatch::begin(&self.engine).await
     }

@@ -1,6 +1,6 @@
 //! Why a handle is not ready, and what to do.
 //!
-//! It decides nothing but its words, and when quarantines alone would be over.
+//! It decides only its words, and when quarantines alone would be over.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -8,28 +8,29 @@ use std::{fmt, sync::Arc, time::Duration};
 use crate::Redlock;
 use crate::{error::NodeStates, node::NodeState, text::counted};
 
-/// [`Redlock::ready`] ran out of time: too few nodes vote for anything to be acquired. Nothing is left on any node.
-/// Where quarantines are why, call it again with a longer limit; otherwise see to the nodes that are down or refused.
+/// [`Redlock::ready`] ran out of time: too few nodes vote for anything to be acquired. Nothing is left on any node. If
+/// quarantines are the cause, call it again with a longer limit; otherwise see to the nodes that are down or refused.
 #[derive(Clone, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct NotReady {
-    /// For how long it has waited.
+    /// How long it has waited.
     pub waited: Duration,
-    /// The nodes that vote.
+    /// How many nodes vote.
     pub votes: usize,
-    /// The nodes that are needed.
+    /// How many nodes are needed.
     pub needed: usize,
     /// The runtime that the engine runs in has ended, or this process was forked: no time is long enough.
     pub runtime_ended: bool,
-    /// How each node is; none where the runtime has ended.
+    /// The state of each node; none where the runtime has ended.
     pub nodes: NodeStates,
 }
 
 debug_is_text! { struct NotReady { waited, votes, needed, runtime_ended, nodes } }
 
 impl NotReady {
-    /// When quarantines that end by themselves will have ended on as many nodes as are missing, if those alone are why.
-    /// A node that votes before, or a process that is told of a longer ttl, makes it earlier or later.
+    /// The time until quarantines that end by themselves have ended on as many nodes as are missing. `None` where fewer
+    /// nodes are in quarantine. A node that votes before, or a process that is told of a longer ttl, makes it shorter
+    /// or longer.
     #[must_use]
     pub fn remaining(&self) -> Option<Duration> {
         let wait = |(_, state): &(Arc<str>, NodeState)| match state {

@@ -6,13 +6,13 @@ use super::Redlock;
 use crate::{acquire::Acquire, kind::Shared, protocol::WaitPolicy};
 
 impl Redlock {
-    /// A request to read a resource together with others who read it, while nobody writes. It waits for up to the builder's
+    /// A request to read a resource together with other readers, while nobody writes. It waits for up to the builder's
     /// [`wait`](crate::Builder::wait), 15 s by default.
     ///
-    /// A writer is whoever has a plain lease on the resource, by [`acquire`](Redlock::acquire) or [`write`](Redlock::write),
-    /// in this process, another one, or by another library. Readers and a writer do not have it at the same time. Those who
-    /// wait are let in in the order in which they came, but that readers pass each other: a writer that waits is not
-    /// overtaken by readers who come after it.
+    /// Every holder of a plain lease on the resource is a writer, by [`acquire`](Redlock::acquire) or
+    /// [`write`](Redlock::write), in this process, another process or another library. Readers and a writer do not hold
+    /// it at the same time. Waiters are let in in the order of arrival, except that readers pass each other: readers
+    /// that come later do not overtake a waiting writer.
     ///
     /// The lease has a [`ReadToken`](crate::ReadToken) in place of a fencing token: it says up to which write this reader may
     /// see.
@@ -36,22 +36,23 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// Awaited, those of [`acquire`](Redlock::acquire), and [`AcquireError::Unsupported`](crate::AcquireError::Unsupported):
-    /// [`Builder::classic`](crate::Builder::classic), or a node of a user's that knows of no readers.
+    /// Awaited, those of [`acquire`](Redlock::acquire), and
+    /// [`AcquireError::Unsupported`](crate::AcquireError::Unsupported): [`Builder::classic`](crate::Builder::classic),
+    /// or a custom node without readers.
     #[doc(alias = "shared")]
     pub fn read(&self, resource: impl AsRef<[u8]>) -> Acquire<Shared> {
         let wait_policy = WaitPolicy::For(self.engine.config.wait);
         Acquire::read(Arc::clone(&self.engine), resource.as_ref(), wait_policy)
     }
 
-    /// A request to [`read`](Redlock::read) that is one round: it asks every node once, and does not wait while somebody
-    /// writes, or waits to.
+    /// A request to [`read`](Redlock::read) in one round: it asks every node once, and does not wait while a writer
+    /// holds the resource or waits for it.
     pub fn try_read(&self, resource: impl AsRef<[u8]>) -> Acquire<Shared> {
         let engine = Arc::clone(&self.engine);
         Acquire::read(engine, resource.as_ref(), WaitPolicy::OneRound)
     }
 
-    /// The same as [`acquire`](Redlock::acquire): whoever has a plain lease writes, and keeps out those who
+    /// The same as [`acquire`](Redlock::acquire): the holder of a plain lease writes, and keeps readers out: see
     /// [`read`](Redlock::read).
     #[doc(alias = "exclusive")]
     pub fn write(&self, resource: impl AsRef<[u8]>) -> Acquire {

@@ -10,11 +10,11 @@ use crate::{
 };
 
 impl Redlock {
-    /// A semaphore of so many permits, from 1 to 256: at most so many are held at a time, by whichever processes. Nothing is
-    /// sent, and no two handles of a name are needed to agree beforehand.
+    /// A semaphore of `permits` permits, from 1 to 256: at most that many are held at a time, over all processes.
+    /// Nothing is sent, and handles of one name need not agree beforehand.
     ///
-    /// Permit `i` of `name` is the resource that is called `name/i`, and is held as a lease on it is. All who use a semaphore
-    /// should ask for the same number of permits: where they do not, the largest number counts.
+    /// Permit `i` of `name` is a lease on the resource `name/i`. All users of a semaphore should ask for the same
+    /// number of permits: where they differ, the largest number counts.
     ///
     /// ```
     /// use quorlock::{Redlock, node::MemoryNode};
@@ -33,7 +33,7 @@ impl Redlock {
     /// # Errors
     ///
     /// [`AcquireError::Resource`]: none or too many permits, or a name that cannot be one. [`AcquireError::Unsupported`]:
-    /// [`Builder::classic`](crate::Builder::classic), or a node of a user's that picks no slots.
+    /// [`Builder::classic`](crate::Builder::classic), or a custom node that picks no slots.
     pub fn semaphore(
         &self,
         name: impl AsRef<[u8]>,

@@ -6,16 +6,16 @@ use super::Redlock;
 use crate::{acquire::Acquire, protocol::WaitPolicy};
 
 impl Redlock {
-    /// A request for one lease on several resources: all of them, or none. Each node takes all of their keys in one step, so
-    /// that it is one round trip as for one resource, and the lease has one fencing token, which is larger than that of every
-    /// lease before on any of them. Nothing is held while it waits, so that two who ask in another order do not wait for each
-    /// other. The order of the names, and a name that is there twice, make no difference.
+    /// A request for one lease on several resources: all of them, or none. Each node takes all of their keys in one
+    /// step, so it is one round trip as for one resource. The lease has one fencing token, larger than that of every
+    /// earlier lease on any of them. A waiting request holds nothing, so two requests in different orders do not wait
+    /// for each other. The order of the names, and a repeated name, make no difference.
     ///
-    /// Name at once whatever you need at once: a lease that is asked for while its process holds another one waits as anybody
-    /// does, and two such processes wait for each other until one of them gives up.
+    /// Name at once everything that is needed at once. A process that asks for a lease while it holds another waits as
+    /// any other does, and two such processes wait for each other until one of them gives up.
     ///
-    /// A set waits in the line of each of its resources, and is let in when all of them are free. Those who want one of them
-    /// alone go ahead meanwhile, so that a large set beside resources that are nearly always held may wait for long.
+    /// A set waits in the line of each of its resources, and is let in when all of them are free. Requests for one of
+    /// them alone go ahead meanwhile, so a large set beside resources that are nearly always held may wait for long.
     ///
     /// ```
     /// use quorlock::{Redlock, node::MemoryNode};
@@ -36,8 +36,8 @@ impl Redlock {
     ///
     /// Awaited, those of [`acquire`](Redlock::acquire), [`AcquireError::Resource`](crate::AcquireError::Resource): no resource
     /// or more than 32, and [`AcquireError::Unsupported`](crate::AcquireError::Unsupported):
-    /// [`Builder::classic`](crate::Builder::classic), or a node of a user's that takes one at a time.
-    /// [`Contended`](crate::AcquireError::Contended) names the one that is in the way for longest.
+    /// [`Builder::classic`](crate::Builder::classic), or a custom node that takes one at a time.
+    /// [`Contended`](crate::AcquireError::Contended) names the resource that is in the way for longest.
     #[doc(alias = "multilock")]
     pub fn acquire_all<I>(&self, resources: I) -> Acquire
     where
@@ -47,7 +47,7 @@ impl Redlock {
         Acquire::all(Arc::clone(&self.engine), resources, wait_policy)
     }
 
-    /// A request for one lease on several resources that is one round, as [`try_acquire`](Redlock::try_acquire) is for one:
+    /// A request for one lease on several resources in one round, as [`try_acquire`](Redlock::try_acquire) is for one:
     /// where one of them is held, none is taken.
     pub fn try_acquire_all<I>(&self, resources: I) -> Acquire
     where

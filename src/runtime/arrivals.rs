@@ -1,7 +1,7 @@
 //! Tasks on their way to the one thread that runs them, in the order in which they were given.
 //!
-//! It decides nothing. It must never lose a task without a word: one that will not be run is dropped, so that whoever
-//! waits for it learns that.
+//! It decides nothing. It must never lose a task silently: a task that will not run is dropped, so that its waiter
+//! notices.
 
 use std::{
     ptr,
@@ -15,20 +15,20 @@ use tokio::sync::Notify;
 
 use crate::lock::Lock;
 
-/// What has arrived and has not been begun. A channel would do, but for the end: a task that is sent while the
-/// receiver is dropped stays in a channel for as long as there are senders.
+/// Tasks that arrived and have not begun. A channel would fail at the end: a task sent while the receiver is dropped
+/// stays in the channel as long as there are senders.
 pub(super) struct Arrivals<T> {
     waiting: Lock<Waiting<T>>,
     wake: Notify,
-    /// Nothing will be begun any more.
+    /// No task will begin any more.
     ended: AtomicBool,
-    /// The thread that began some last, by [`this_thread`].
+    /// The thread that last began tasks, by [`this_thread`].
     thread: AtomicUsize,
 }
 
 struct Waiting<T> {
     tasks: Vec<T>,
-    /// Nobody is left who could give more.
+    /// No more tasks will come.
     closed: bool,
 }
 
@@ -42,9 +42,9 @@ impl<T> Arrivals<T> {
         })
     }
 
-    /// Gives a task to the thread, or drops it where that has ended.
+    /// Gives a task to the thread, or drops the task once `attend` has ended.
     pub(super) fn push(&self, task: T) {
-        // Asked under the lock under which the end is set: nothing is left behind in an ended list.
+        // Checked under the lock under which the end is set, so that no task stays in an ended list.
         let mut waiting = self.lock();
         if self.has_ended() {
             drop(waiting);
@@ -54,7 +54,7 @@ impl<T> Arrivals<T> {
         let is_first = waiting.tasks.is_empty();
         waiting.tasks.push(task);
         drop(waiting);
-        // Whoever gave an earlier one has woken the thread, which takes all of them at once.
+        // The first push already woke the thread, which takes all tasks at once.
         if is_first {
             self.wake.notify_one();
         }
@@ -64,31 +64,31 @@ impl<T> Arrivals<T> {
         self.lock().tasks.is_empty()
     }
 
-    /// Nothing more will be given: what has arrived is begun, and that is the end.
+    /// No more tasks will come: those that arrived still begin, then `attend` ends.
     pub(super) fn close(&self) {
         self.lock().closed = true;
         self.wake.notify_one();
     }
 
-    /// Whether nothing will be begun any more.
+    /// Whether no task will begin any more.
     pub(super) fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
     }
 
-    /// Says that the thread is this one.
+    /// Records this thread as the one that runs the tasks.
     pub(super) fn claim_thread(&self) {
         self.thread.store(this_thread(), Ordering::Release);
     }
 
-    /// Whether this is the thread that began some last.
+    /// Whether this is the thread that last began tasks.
     pub(super) fn is_claimed_here(&self) -> bool {
         self.thread.load(Ordering::Acquire) == this_thread()
     }
 
-    /// Begins what arrives, until it is closed. All that have arrived are begun before any of them goes on, so that
-    /// what they send to one node leaves together. Where this is dropped, as by a runtime that ends, the rest is too.
+    /// Begins tasks as they arrive, until closed. All that have arrived begin before any of them goes on, so that their
+    /// commands to one node leave together. Dropping this, as an ending runtime does, drops the remaining tasks.
     pub(super) fn attend(self: Arc<Self>, begin: impl Fn(T)) -> impl Future<Output = ()> {
-        // Made before the first poll, since a runtime may end without one.
+        // Made before the first poll: a runtime may end without one.
         let attending = Attending(self);
         async move {
             let Attending(arrivals) = &attending;
@@ -112,7 +112,7 @@ impl<T> Arrivals<T> {
     }
 }
 
-/// Somebody begins what arrives.
+/// Marks the end when dropped.
 struct Attending<T>(Arc<Arrivals<T>>);
 
 impl<T> Drop for Attending<T> {
@@ -123,13 +123,13 @@ impl<T> Drop for Attending<T> {
             arrivals.ended.store(true, Ordering::Release);
             std::mem::take(&mut waiting.tasks)
         };
-        // Behind the lock: what a task drops may give another one.
+        // Outside the lock: a task's drop may spawn another task.
         drop(left);
     }
 }
 
-/// A number that no other thread has while this one lives. The number that the standard library has for a thread does
-/// not go into an atomic.
+/// A number that no other thread has while this one lives. The standard library's thread id does not fit into an
+/// atomic.
 fn this_thread() -> usize {
     thread_local! {
         static PLACE: u8 = const { 0 };

@@ -1,7 +1,7 @@
 //! The blocking form: one thread that waits for one answer.
 //!
-//! It decides nothing. It must work on any thread, whatever executor is at work there, so that it enters none: the one
-//! of `futures` panics inside another.
+//! It decides nothing. It must work on any thread, inside any executor. So it enters no executor: that of `futures`
+//! panics inside another.
 
 use std::{
     future::Future,
@@ -14,8 +14,8 @@ use std::{
     thread::{self, Thread},
 };
 
-/// Blocks this thread on what the engine answers. In a task of tokio, whose channels count how often the task has
-/// used them since it was last polled, they would not answer any more after a while: nobody polls a task that blocks.
+/// Blocks this thread until the engine answers. In a tokio task, channels would stop answering once the task has used
+/// up its budget, and no poll refills it while the task blocks: hence `unconstrained`.
 pub(crate) fn block_on<T>(answer: impl Future<Output = T>) -> T {
     let mut answer = pin!(tokio::task::unconstrained(answer));
     let sleeper = Arc::new(Sleeper { thread: thread::current(), woken: AtomicBool::new(false) });
@@ -24,7 +24,7 @@ pub(crate) fn block_on<T>(answer: impl Future<Output = T>) -> T {
         if let Poll::Ready(answer) = answer.as_mut().poll(&mut Context::from_waker(&waker)) {
             return answer;
         }
-        // Somebody else may unpark this thread, or use up the unparking that was meant for us: the flag tells.
+        // Other code may unpark this thread, or use up our unparking: only the flag tells whether we were woken.
         while !sleeper.woken.swap(false, Ordering::Acquire) {
             thread::park();
         }

@@ -12,7 +12,7 @@ use crate::{lock::Lock, protocol::Timestamp};
 pub(crate) struct ByHand(Lock<Duration>);
 
 impl ByHand {
-    /// So much of it passes.
+    /// Moves the time on.
     pub(crate) fn pass(&self, time: Duration) {
         *self.0.lock() += time;
     }

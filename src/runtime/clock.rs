@@ -1,7 +1,7 @@
 //! The clocks of this process: one that leases end by, one that quarantines end by, and the wall clock.
 //!
-//! It reads them, and leaves to `wall` what a jump is. The first must only err by running ahead, the second only by
-//! running behind. Whoever holds its lock at a fork must not keep the child from telling the time.
+//! It reads them; `wall` decides what counts as a jump. The first may err only by running ahead, the second only by
+//! running behind. A thread that holds the clock's lock at a fork must not keep the child from reading the time.
 #![allow(clippy::disallowed_methods, reason = "the list points to this folder")]
 
 use std::{
@@ -31,19 +31,19 @@ pub(super) fn system_steady() -> Timestamp {
     Timestamp::from_origin(boot_time().saturating_sub(CLOCK.origin))
 }
 
-/// The process in which this crate was first used; one that was forked from it still says so.
+/// The process in which this crate was first used. A child forked since returns that process too.
 pub(super) fn first_process() -> Process {
     CLOCK.process
 }
 
-/// A clock that counts suspended time: `CLOCK_BOOTTIME` where there is one, and the wall clock where that
-/// ran ahead of it. It can only err by running ahead, which ends leases early and never late.
+/// A clock that counts suspended time: `CLOCK_BOOTTIME` where it exists, plus the wall clock's jumps ahead of it. It
+/// can err only by running ahead, which ends leases early and never late.
 struct Clock {
-    /// The process that it was made in.
+    /// The process that made it.
     process: Process,
     origin: Duration,
     wall: Mutex<Wall>,
-    /// The sum of the jumps seen so far, in nanoseconds, for those who cannot have the lock.
+    /// The sum of the jumps seen so far, in nanoseconds, for a child that cannot take the lock.
     ahead: AtomicU64,
 }
 
@@ -64,7 +64,7 @@ impl Clock {
             let ahead = Duration::from_nanos(self.ahead.load(Ordering::Acquire));
             return self.time(boot_time(), ahead);
         };
-        // All under the lock, so that no thread sees the time of another go back.
+        // All under the lock, so that no thread sees the time of another thread go back.
         let (before, wall, after) = (boot_time(), wall_time(), boot_time());
         last.advance(before, wall, after);
         let ahead = u64::try_from(last.ahead.as_nanos()).unwrap_or(u64::MAX);
@@ -118,7 +118,7 @@ mod tests {
         clock.wall.lock().unwrap().ahead = Duration::from_secs(60);
         let earlier = clock.now();
         assert!(earlier >= Timestamp::from_origin(Duration::from_secs(60)));
-        // As a thread did that the child does not have.
+        // Locked as if by a thread that the child does not have.
         let locked = clock.wall.lock().unwrap();
         assert!(clock.now() >= earlier);
         drop(locked);

@@ -1,6 +1,6 @@
-//! The engine inside the caller's own runtime: no thread beside the one that there is.
+//! The engine inside the caller's own runtime, without a thread of its own.
 //!
-//! It decides whether that runtime will do. It must never take one that runs tasks at the same time as each other.
+//! It decides whether that runtime will do. It must never accept one that runs tasks in parallel.
 #![allow(clippy::disallowed_methods, reason = "the list points to this folder")]
 
 use std::{
@@ -26,7 +26,7 @@ pub enum CurrentRuntimeError {
     /// There is no tokio runtime here. Call it in a task or within `block_on`, or use [`TokioRuntime::shared`].
     #[error("there is no tokio runtime here, call it inside one or use TokioRuntime::shared")]
     Outside,
-    /// The tokio runtime here has several threads, on which tasks would overtake each other. Use one that was made by
+    /// The tokio runtime here has several threads, on which tasks would overtake each other. Use one made by
     /// `new_current_thread`, or [`TokioRuntime::shared`].
     #[error(
         "the tokio runtime here has several threads, use a current-thread one or TokioRuntime::shared"
@@ -49,9 +49,8 @@ debug_is_text! { enum CurrentRuntimeError {
 
 impl TokioRuntime {
     /// The tokio runtime that the caller is in, which must have one thread: for servers with a thread per core, and for
-    /// small programs. There is no other thread then, and none to be woken, but for the look-up of names, which tokio
-    /// leaves to threads of its own. A `LocalSet` and a `LocalRuntime` will do, and so will
-    /// `#[tokio::main(flavor = "current_thread")]`.
+    /// small programs. The engine then has no thread of its own and wakes none, except that tokio looks up host names
+    /// on its own threads. A `LocalSet`, a `LocalRuntime` and `#[tokio::main(flavor = "current_thread")]` will do.
     ///
     /// ```
     /// use quorlock::{Redlock, node::MemoryNode, runtime::TokioRuntime};
@@ -69,24 +68,24 @@ impl TokioRuntime {
     /// }
     /// ```
     ///
-    /// What is given up: the engine runs only while that thread is free and inside the runtime. While a task of yours
-    /// blocks it, nothing is renewed, released, reported lost or answered, and time limits are noticed late.
-    /// [`Lease::check`](crate::Lease::check) reads the clock and tells the truth all the same. A ttl must exceed the
-    /// longest such time by far.
+    /// The cost: the engine runs only while that thread is free and inside the runtime. While one of your tasks blocks
+    /// it, no lease is renewed, released or reported lost, no request is answered, and time limits are noticed late.
+    /// [`Lease::check`](crate::Lease::check) reads the clock and still tells the truth. A ttl must exceed the longest
+    /// such block by far.
     ///
-    /// It may be used from other threads too. When the runtime ends, requests end with `RuntimeEnded`, leases are not
-    /// released any more and expire, and their [`lost`](crate::Lease::lost) does not end, so close the
-    /// [`Redlock`](crate::Redlock) before. While nobody runs the runtime, outside of its `block_on`, nothing goes on,
-    /// and whoever waits, waits. A runtime whose time is paused, as in tests, is kept busy until the time has come.
+    /// Other threads may use it too. When the runtime ends, requests end with `RuntimeEnded`. Leases are no longer
+    /// released; they expire, and their [`lost`](crate::Lease::lost) does not end. So close the
+    /// [`Redlock`](crate::Redlock) first. While no thread runs the runtime, outside its `block_on`, nothing goes on,
+    /// and pending calls wait. A sleep in a runtime with paused time, as in tests, keeps that runtime busy until the
+    /// real time has come.
     ///
-    /// The blocking forms cannot work on the thread itself, and end with `WouldDeadlock` there. That is noticed
-    /// within the runtime; outside of its `block_on`, and inside another runtime that this thread has entered, they
-    /// hang.
+    /// The blocking forms cannot work on the thread itself, and end with `WouldDeadlock` there. They notice this only
+    /// inside the runtime: outside its `block_on`, or inside another runtime that this thread has entered, they hang.
     ///
     /// # Errors
     ///
-    /// [`CurrentRuntimeError`] says what to change. Whether there is a timer, and sockets, is told by tokio with a
-    /// panic alone; it is caught here, and the panic hook reports it.
+    /// [`CurrentRuntimeError`] says what to change. Tokio reports a missing timer or missing sockets only by a panic.
+    /// The panic is caught here, and the panic hook reports it.
     pub fn current() -> Result<Self, CurrentRuntimeError> {
         let handle = Handle::try_current().map_err(|_| CurrentRuntimeError::Outside)?;
         if handle.runtime_flavor() != RuntimeFlavor::CurrentThread {
@@ -106,7 +105,7 @@ impl TokioRuntime {
     }
 }
 
-/// Registers a socket with the runtime. That there may be none to be had is for the nodes to say.
+/// Registers a socket with the runtime. If none can be opened, the nodes report that.
 fn open_socket() {
     #[cfg(unix)]
     drop(tokio::net::UnixDatagram::unbound());

@@ -35,17 +35,17 @@ use crate::protocol::Timestamp;
 /// A task to run, or a sleep to await.
 pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Where a [`Redlock`](crate::Redlock) gets its time, its tasks and its randomness from.
+/// The source of a [`Redlock`](crate::Redlock)'s time, tasks and randomness.
 ///
-/// The default is [`TokioRuntime::shared`]. Another one is given by
-/// [`Builder::runtime`](crate::Builder::runtime), for instance one with virtual time in a simulation.
+/// The default is [`TokioRuntime::shared`]. [`Builder::runtime`](crate::Builder::runtime) sets another one, such as one
+/// with virtual time in a simulation.
 pub trait Runtime: Send + Sync + fmt::Debug + 'static {
-    /// The time. It never goes back, counts while the machine sleeps, and may only err by running ahead.
+    /// The current time. It never goes back, counts while the machine sleeps, and may err only by running ahead.
     fn now(&self) -> Timestamp;
 
-    /// Like [`now`](Runtime::now), with an origin of its own and without the wall-clock correction: it may lag real
-    /// time, never lead it. Quarantines are timed by it, and the nodes' clocks are compared with it. By
-    /// default it is `now`, which is right where that never runs ahead.
+    /// Like [`now`](Runtime::now), but with its own origin and without the wall-clock correction: it may lag real time,
+    /// never lead it. It times quarantines and is compared with the nodes' clocks. The default returns `now`, which is
+    /// right where `now` never runs ahead.
     fn steady(&self) -> Timestamp {
         self.now()
     }
@@ -57,30 +57,30 @@ pub trait Runtime: Send + Sync + fmt::Debug + 'static {
     /// A future that ends when [`now`](Runtime::now) has reached `at`, or a little later.
     fn sleep_until(&self, at: Timestamp) -> Task;
 
-    /// Runs a task beside the caller. Tasks of one runtime must not run at the same time as each other, and
-    /// must not be polled from within this call: the order in which they send is the order of the locks. It
-    /// works from any thread, and whether or not the caller is inside an asynchronous runtime.
+    /// Runs a task in the background. Tasks of one runtime must not run in parallel, and this call must not poll them:
+    /// the order in which they send is the order of the locks. It must work from any thread, inside or outside an
+    /// asynchronous runtime.
     fn spawn(&self, task: Task);
 
-    /// Whether tasks that are given to it now will be run. Where it is known that they will not, as in a process that
-    /// was forked from the one in which the runtime's threads are, requests end with `RuntimeEnded` before they wait
-    /// for anything. By default it is true; a runtime that passes its tasks on to another asks that one.
+    /// Whether the runtime will run the tasks it is given now. Return `false` where it is known that it will not, as in
+    /// a forked child, which lacks the runtime's threads: requests then end with `RuntimeEnded` before they wait for
+    /// anything. The default is `true`; a runtime that passes its tasks on to another asks that one.
     fn serves(&self) -> bool {
         true
     }
 
-    /// Whether this is the very thread that runs its tasks, so that whoever blocks it waits for itself: the blocking
-    /// forms end with `WouldDeadlock` there. By default it is false: not known.
+    /// Whether the calling thread is the one that runs the tasks. Blocking that thread would deadlock, so the blocking
+    /// forms end with `WouldDeadlock` there. The default is `false`: not known.
     fn runs_here(&self) -> bool {
         false
     }
 
-    /// Sixteen bytes from a cryptographic source: an owner is made of them. They must not repeat in a process that was
-    /// forked, nor after a snapshot of the machine: draw them from the operating system each time.
+    /// Sixteen bytes from a cryptographic source; each owner is made of them. They must not repeat in a forked child,
+    /// nor after a snapshot of the machine: draw them from the operating system each time.
     fn random(&self) -> [u8; 16];
 }
 
-/// So that a runtime may be kept beside the [`Redlock`](crate::Redlock) that is given it.
+/// Lets the caller keep the runtime that it gives to a [`Redlock`](crate::Redlock).
 impl<R: Runtime + ?Sized> Runtime for Arc<R> {
     fn now(&self) -> Timestamp {
         (**self).now()
@@ -119,7 +119,7 @@ impl<R: Runtime + ?Sized> Runtime for Arc<R> {
 mod tests {
     use super::*;
 
-    /// Nothing of it is as by default.
+    /// Overrides every default.
     #[derive(Debug)]
     struct Odd;
 

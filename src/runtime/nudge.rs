@@ -1,7 +1,7 @@
-//! Notices that a paused clock does not get on, because something in its runtime never comes to rest.
+//! Notices a paused clock that is stuck, because something in its runtime never comes to rest.
 //!
-//! It decides when tokio has been given time enough to move the clock by itself. It must never say so of a runtime that
-//! is only slow: nothing is counted while the task that asks is not run.
+//! It decides when tokio has had time enough to move the clock by itself. It must never say so of a runtime that is
+//! only slow: it counts only while the asking task is polled.
 #![allow(clippy::disallowed_methods, reason = "the list points to this folder")]
 
 use std::{
@@ -15,13 +15,13 @@ use std::{
 
 use tokio::{sync::Notify, time::Instant};
 
-/// A thread that wakes a task now and then in real time, which that task cannot tell by itself.
+/// A thread that wakes a task at intervals of real time, which the task cannot tell from a paused clock.
 pub(super) struct Nudge {
     tick: Arc<Notify>,
     ended: Arc<AtomicBool>,
-    /// None where there is no thread to be had: then nothing is noticed.
+    /// `None` where no thread could be started: then nothing is noticed.
     thread: Option<Thread>,
-    /// The clock at the last tick, and how often in a row it stood there.
+    /// The clock at the last tick, and for how many ticks in a row it stood there.
     seen: Instant,
     still: u32,
 }
@@ -43,7 +43,7 @@ impl Nudge {
         Self { tick, ended, thread, seen: Instant::now(), still: 0 }
     }
 
-    /// Ends when the paused clock has stood still for so long that it has to be moved by hand.
+    /// Ends once the paused clock has stood still so long that it must be moved by hand.
     pub(super) async fn stuck(&mut self) {
         loop {
             self.tick.notified().await;
@@ -56,7 +56,7 @@ impl Nudge {
         }
     }
 
-    /// Moves the clock by hand, in steps, by `left` or so far that others can be expected to have done something.
+    /// Moves the clock by hand by `left`, in steps, but at most `STEPS` of them: other tasks may have acted by then.
     pub(super) async fn push(&mut self, mut left: Duration) {
         for _ in 0..STEPS {
             if left.is_zero() {
@@ -65,7 +65,7 @@ impl Nudge {
             let step = left.min(STEP);
             left = left.saturating_sub(step);
             tokio::time::advance(step).await;
-            // What is due is woken when the runtime looks at its timers, and what follows from that takes a few turns.
+            // The runtime wakes due tasks when it looks at its timers, and what follows takes a few turns.
             for _ in 0..TURNS {
                 tokio::task::yield_now().await;
             }
@@ -83,11 +83,11 @@ impl Drop for Nudge {
     }
 }
 
-/// How often the clock is looked at, in real time, and how often it must have stood still.
+/// How often to look at the clock, in real time, and for how many looks it must have stood still.
 const EVERY: Duration = Duration::from_millis(20);
 const PATIENCE: u32 = 10;
 
-/// How far it is moved by hand at once, and how often for one look.
+/// The size of a step by hand, the steps of one push, and the turns after each step.
 const STEP: Duration = Duration::from_millis(10);
 const STEPS: u32 = 100;
 const TURNS: u32 = 8;

@@ -1,7 +1,7 @@
-//! Which process this is: one that was forked has a copy of everything but the threads.
+//! Which process this is: a forked child has a copy of everything but the threads.
 //!
-//! It decides whether a lock or an answer may be waited for. It must never wait for what only a thread of the parent's
-//! could give.
+//! It decides whether code may wait for a lock or an answer. It must never wait for something that only a thread of the
+//! parent could give.
 
 use std::{
     future::Future,
@@ -21,31 +21,30 @@ impl Process {
         Self(std::process::id())
     }
 
-    /// Whether it is this one, and not one that this was forked from. It asks the operating system, whose answer alone
-    /// does not survive a fork.
+    /// Whether it is this process, not the parent of a fork. It asks the operating system: any cached answer would
+    /// survive a fork.
     pub(crate) fn is_here(self) -> bool {
         self == Self::current()
     }
 
-    /// Awaits something that this process alone can bring to its end: `None` says that it is awaited in one that was
-    /// forked since.
+    /// Awaits a future that only this process can complete; `None` in a child forked since.
     pub(crate) fn awaits<F: Future>(self, future: F) -> Here<F> {
         Here { process: self, future: Some(Box::pin(future)) }
     }
 
-    /// One that this is not.
+    /// Another process.
     #[cfg(test)]
     pub(super) fn other() -> Self {
         Self(std::process::id().wrapping_add(1))
     }
 }
 
-/// A future that ends in its process, or at once in another. In another it is neither polled nor dropped: it may take a
-/// lock to register with whoever would wake it, or to take its name off, and a thread of the parent's may have had that.
+/// A future that runs in its own process and ends at once in another. There it is neither polled nor dropped: to
+/// register its waker, or to remove it, it may take a lock that a thread of the parent held.
 #[derive(Debug)]
 pub(crate) struct Here<F> {
     process: Process,
-    /// Until it has ended.
+    /// `None` once it has ended.
     future: Option<Pin<Box<F>>>,
 }
 
@@ -95,8 +94,8 @@ fn host() -> Vec<u8> {
     std::env::var_os("COMPUTERNAME").unwrap_or_default().into_encoded_bytes()
 }
 
-/// Locks what was made in `process`. `None` says that this process was forked from it, and that somebody has the lock:
-/// it may be a thread that there is in the parent alone, and then it stays locked for ever.
+/// Locks a mutex made in `process`. `None` in a forked child while the mutex is locked: a thread of the parent alone
+/// may hold it, and never unlocks it here.
 pub(super) fn lock_here<T>(mutex: &Mutex<T>, process: Process) -> Option<MutexGuard<'_, T>> {
     match mutex.try_lock() {
         Ok(guard) => Some(guard),

@@ -1,6 +1,6 @@
 //! The engine thread: a tokio runtime on a thread of our own.
 //!
-//! It decides how many there are, and when one ends. In a process that was forked it must start one anew.
+//! It decides how many there are, and when one ends. In a forked child it must start a new one.
 
 use std::{
     io,
@@ -18,13 +18,12 @@ use super::{
 static SHARED: Mutex<Weak<Engine>> = Mutex::new(Weak::new());
 
 impl TokioRuntime {
-    /// The engine thread that all [`Redlock`](crate::Redlock)s of this process share unless they are
-    /// given another one. It is started by the first of them and ends after the last. A process that was forked
-    /// starts its own.
+    /// The engine thread that all [`Redlock`](crate::Redlock)s of this process share by default. The first of them
+    /// starts it, and it ends after the last. A forked child starts its own.
     ///
     /// # Errors
     ///
-    /// The operating system's, where it gives no thread or no event queue.
+    /// The operating system's error if it gives no thread or no event queue.
     pub fn shared() -> io::Result<Self> {
         Self::shared_since(first_process())
     }
@@ -43,7 +42,7 @@ impl TokioRuntime {
     ///
     /// # Errors
     ///
-    /// The operating system's, where it gives no thread or no event queue.
+    /// The operating system's error if it gives no thread or no event queue.
     pub fn dedicated() -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -55,7 +54,7 @@ impl TokioRuntime {
         let runtime = InBackground(Some(runtime));
         std::thread::Builder::new().name("quorlock".to_owned()).spawn(move || {
             if let Some(runtime) = &runtime.0 {
-                // It is closed when the last handle is gone.
+                // Returns once the last handle is gone.
                 runtime.block_on(arrivals.attend(begin));
             }
         })?;
@@ -63,8 +62,8 @@ impl TokioRuntime {
     }
 }
 
-/// A runtime that ends without waiting for a look-up of a name that hangs. Also where the system gives no thread for it: it is
-/// dropped by the caller then, who may be in a runtime of his own, where waiting is a panic.
+/// A runtime that ends without waiting for a hanging name look-up. This also holds if no thread can be started: then
+/// the caller drops it, perhaps inside another runtime, where waiting is a panic.
 struct InBackground(Option<tokio::runtime::Runtime>);
 
 impl Drop for InBackground {
@@ -75,9 +74,9 @@ impl Drop for InBackground {
     }
 }
 
-/// The threads of the resolver, the only ones beside the engine's own. A look-up of a name takes one for as long as
-/// the system's resolver hangs. There is one look-up for each node at a time, and this is enough for two
-/// [`Redlock`](crate::Redlock)s with as many nodes as there may be; further ones wait for these.
+/// The threads of the resolver, the only ones beside the engine's own. A look-up takes one for as long as the system's
+/// resolver hangs. Each node has at most one look-up at a time, so this is enough for two [`Redlock`](crate::Redlock)s
+/// with the most nodes allowed; further look-ups wait.
 const LOOKUPS: usize = 64;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! A tokio runtime with one thread, as the engine and its callers see it from any thread.
+//! A single-threaded tokio runtime that the engine and its callers use from any thread.
 //!
-//! It sleeps, spawns and draws randomness, and must decide nothing about locks. It must not panic, nor hang, where that
-//! runtime has ended.
+//! It sleeps, spawns and draws randomness, and must decide nothing about locks. It must neither panic nor hang once
+//! that runtime has ended.
 #![allow(clippy::disallowed_methods, reason = "the list points to this folder")]
 
 use std::{
@@ -32,34 +32,34 @@ use crate::{
 /// ([`shared`](TokioRuntime::shared), [`dedicated`](TokioRuntime::dedicated)) or the caller's
 /// ([`current`](TokioRuntime::current)).
 ///
-/// All sockets, rounds and timers of a [`Redlock`](crate::Redlock) live on that thread. The futures that
-/// a user awaits only exchange messages with it, so they work on any executor, and where the thread is its own, a
-/// blocked or overloaded executor does not delay a deadline. A clone is cheap and shares the thread, which ends
-/// when the last clone is gone, unless it is the caller's.
+/// All sockets, rounds and timers of a [`Redlock`](crate::Redlock) live on that thread. The futures that a user awaits
+/// only exchange messages with it, so they work on any executor. Unless the thread is the caller's, a blocked or
+/// overloaded executor does not delay a deadline. A clone is cheap and shares the thread. A thread of its own ends when
+/// the last clone is gone.
 ///
-/// A process that was forked does not have its parent's thread: [`shared`](TokioRuntime::shared) and
-/// [`dedicated`](TokioRuntime::dedicated) start one there. What it gives to a runtime of its parent's is dropped,
-/// and sleeps end at once, so that nothing hangs: requests end with `RuntimeEnded`.
+/// A forked child does not have its parent's thread: [`shared`](TokioRuntime::shared) and
+/// [`dedicated`](TokioRuntime::dedicated) start one there. A runtime inherited from the parent drops the tasks it is
+/// given, and its sleeps end at once. So nothing hangs: requests end with `RuntimeEnded`.
 #[derive(Clone)]
 pub struct TokioRuntime {
     pub(super) engine: Arc<Engine>,
 }
 
-/// What runs the tasks.
+/// The tokio runtime behind all clones.
 pub(super) struct Engine {
-    /// The process that the thread is in. One that was forked from it has a copy of this, and not the thread.
+    /// The process that the thread is in. A forked child has a copy of this, but not the thread.
     process: Process,
     handle: Handle,
     arrivals: Arc<Arrivals<Arrival>>,
-    /// Whether the thread is the caller's, so that not only the engine runs there.
+    /// Whether the thread is the caller's, which also runs other tasks.
     is_callers: bool,
 }
 
-/// A task, with what keeps the engine alive until it has ended.
+/// A task, and the engine that it keeps alive until it ends.
 pub(super) type Arrival = (Task, Arc<Engine>);
 
 impl TokioRuntime {
-    /// Somebody must [`attend`](Arrivals::attend) to the arrivals, on that runtime.
+    /// The caller must have [`attend`](Arrivals::attend) run for these arrivals, on that runtime.
     pub(super) fn new(handle: Handle, arrivals: Arc<Arrivals<Arrival>>, is_callers: bool) -> Self {
         let process = Process::current();
         Self { engine: Arc::new(Engine { process, handle, arrivals, is_callers }) }
@@ -71,7 +71,7 @@ impl TokioRuntime {
         &self.engine.handle
     }
 
-    /// Sleeps by its timer, without a look at any other clock.
+    /// Sleeps by the runtime's timer and reads no other clock.
     #[cfg(feature = "testing")]
     pub(super) async fn sleep(&self, time: Duration) {
         self.engine.sleep(time).await;
@@ -94,7 +94,7 @@ impl Runtime for TokioRuntime {
     fn sleep_until(&self, at: Timestamp) -> Task {
         let this = self.clone();
         Box::pin(async move {
-            // The timer's clock may stand still while ours goes on, and the other way round.
+            // The timer's clock may stop while ours runs, and vice versa.
             loop {
                 let left = at.saturating_since(this.now());
                 if left.is_zero() || !this.serves() {
@@ -108,8 +108,7 @@ impl Runtime for TokioRuntime {
     fn spawn(&self, task: Task) {
         let engine = &self.engine;
         let arrival = (task, Arc::clone(engine));
-        // On the thread itself a task begins without being handed over. A forked process has nobody to hand it to:
-        // there it is dropped.
+        // On the engine's own thread a task begins at once. In a forked child no thread would take it: it is dropped.
         if engine.is_here() && engine.may_begin_here() {
             begin(arrival);
         } else if engine.process.is_here() {
@@ -117,7 +116,7 @@ impl Runtime for TokioRuntime {
         }
     }
 
-    /// A process that was forked does not have the thread, and a runtime of the caller's may have ended.
+    /// False in a forked child, which lacks the thread, and once the caller's runtime has ended.
     fn serves(&self) -> bool {
         self.engine.serves()
     }
@@ -126,12 +125,12 @@ impl Runtime for TokioRuntime {
         self.engine.is_here() && self.engine.serves()
     }
 
-    /// Drawn from the operating system each time. A generator in this process would have a state, which a fork or a
-    /// snapshot of the machine copies, and then two rounds have one owner.
+    /// Drawn from the operating system each time. A generator in this process would have state that a fork or a machine
+    /// snapshot copies, and two rounds would then share one owner.
     ///
     /// # Panics
     ///
-    /// Where the operating system gives no random numbers. There is nothing to put in their place.
+    /// If the operating system gives no random numbers: nothing can replace them.
     fn random(&self) -> [u8; 16] {
         let mut bytes = [0; 16];
         match OsRng.try_fill_bytes(&mut bytes) {
@@ -146,24 +145,24 @@ impl Engine {
         !self.arrivals.has_ended() && self.process.is_here()
     }
 
-    /// Whether the caller is on the thread that runs the tasks. A thread of the runtime's that only blocks is in the
-    /// same context, and one that ran it before may be the one that is remembered: both must be so.
+    /// Whether the caller is on the thread that runs the tasks. It takes both checks: the runtime's blocking threads
+    /// share its context, and the remembered thread may be one that ran it earlier.
     fn is_here(&self) -> bool {
         self.arrivals.is_claimed_here()
             && Handle::try_current().is_ok_and(|here| here.id() == self.handle.id())
     }
 
-    /// Whether a task that is given on the thread itself may begin ahead of those that have arrived from others. On
-    /// our thread only the engine gives any. On the caller's, one may follow from what another thread has done: an
-    /// acquire there must not overtake the release of a lease that was dropped elsewhere before.
+    /// Whether a task spawned on the thread itself may begin ahead of tasks that arrived from other threads. On our
+    /// thread only the engine spawns. On the caller's thread a task may follow from another thread's action: an acquire
+    /// must not overtake the release of a lease that was dropped elsewhere before.
     fn may_begin_here(&self) -> bool {
         !self.is_callers || self.process.is_here() && self.arrivals.is_empty()
     }
 
-    /// Sleeps by the runtime's timer, on whatever executor the caller awaits it. Where the runtime ends, so does this.
+    /// Sleeps by the runtime's timer, on any executor. It ends when the runtime ends.
     async fn sleep(&self, time: Duration) {
         let sleep = {
-            // A timer is made inside its runtime; whoever awaits this may be in another, or in none.
+            // A timer must be made inside its runtime; the caller may be in another one, or in none.
             let _entered = self.handle.enter();
             tokio::time::sleep(time)
         };
@@ -174,7 +173,7 @@ impl Engine {
             } else if self.is_here() {
                 sleep.as_mut().poll(cx)
             } else {
-                // The thread would not outlive a waker that panics among its timers. And they panic themselves where
+                // A panicking waker among the timers would end the thread, hence the shield. A timer itself panics if
                 // the runtime ends at this very moment.
                 let polled = || shield.poll(sleep.as_mut(), cx);
                 catch_unwind(AssertUnwindSafe(polled)).unwrap_or_else(|panic| {
@@ -189,7 +188,7 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        // In a process that was forked somebody may have had the lock who is not there.
+        // In a forked child a thread that does not exist may hold the lock.
         if self.process.is_here() {
             self.arrivals.close();
         }
@@ -210,5 +209,5 @@ impl fmt::Debug for TokioRuntime {
     }
 }
 
-/// After this long the clock is read again, in case it went on while the timers stood still.
+/// The clock is read again after this long, in case it ran on while the timers stood still.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);

@@ -1,7 +1,7 @@
-//! The clock of a fleet under test: that of one tokio runtime, which can be moved on.
+//! The clock of a fleet under test: that of one tokio runtime, which a test can move on.
 //!
-//! It decides what time it is in a test, and when a span of it is over. All that sleeps on it must wake in order, and
-//! whoever has moved it must find that everything which was due has been done.
+//! It decides the time in a test, and when an advance is over. Sleepers must wake in order, and after an advance all
+//! that was due must be done.
 #![allow(clippy::disallowed_methods, reason = "the list points to this folder")]
 
 use std::{
@@ -24,20 +24,20 @@ use tokio::{
 use super::{Runtime, Task, TokioRuntime, clock::system_wall_us, nudge::Nudge};
 use crate::{lock::Lock, protocol::Timestamp};
 
-/// A tokio runtime with one thread, and its clock. A clone is the same one.
+/// A single-threaded tokio runtime and its clock, shared by all clones.
 ///
-/// The clock is tokio's own, so that whoever pauses it, as `#[tokio::test(start_paused = true)]` does, has one clock for
-/// the code under test and for the engine: tokio moves it to the next timer of either when neither has anything to do.
-/// A runtime that is not paused has a clock that follows real time, and is paused only while it is moved.
+/// The clock is tokio's own. A test that pauses it, as `#[tokio::test(start_paused = true)]` does, has one clock for
+/// its code and for the engine: tokio moves it to the next timer of either when both are idle. A clock that is not
+/// paused follows real time, and is paused only while it is moved.
 #[derive(Clone)]
 pub(crate) struct VirtualTime {
     shared: Arc<Shared>,
 }
 
 struct Shared {
-    /// What runs the tasks.
+    /// Runs the tasks.
     host: TokioRuntime,
-    /// Its clock and the wall clock at the beginning. From there on one is as far as the other.
+    /// Its clock and the wall clock at the beginning; both advance equally from there.
     origin: Instant,
     wall: Duration,
     /// How many random numbers have been drawn.
@@ -47,22 +47,21 @@ struct Shared {
     is_callers: bool,
 }
 
-/// Who moves the clock.
+/// The advances under way.
 #[derive(Default)]
 struct Moving {
     movers: usize,
-    /// We have paused the runtime's clock, and not its user.
+    /// The clock was paused here, not by the runtime's user.
     paused_here: bool,
 }
 
 impl VirtualTime {
-    /// The clock of the tokio runtime that the caller is in, if that has one thread. Otherwise, or outside of any, the
-    /// one of a thread that is started.
+    /// The clock of the caller's tokio runtime if [`TokioRuntime::current`] accepts it; otherwise that of a new thread.
     pub(crate) fn here_or_on_thread() -> std::io::Result<Self> {
         TokioRuntime::current().map(|host| Self::new(host, true)).or_else(|_| Self::on_thread())
     }
 
-    /// The clock of a thread that is started. It ends when the last clone and the last task of it are gone.
+    /// The clock of a new thread, which ends when the last clone and its last task are gone.
     pub(crate) fn on_thread() -> std::io::Result<Self> {
         TokioRuntime::dedicated().map(|host| Self::new(host, false))
     }
@@ -77,8 +76,8 @@ impl VirtualTime {
         Self { shared: Arc::new(Shared { host, origin, wall, drawn, moving, is_callers }) }
     }
 
-    /// Whether the caller is in a runtime whose clock is paused and is not this one: it would run ahead of this one
-    /// whenever it has nothing to do, also while it waits for an answer from here.
+    /// Whether the caller is in another runtime whose clock is paused. That clock would run ahead of this one whenever
+    /// its runtime is idle, even while it waits for an answer from here.
     pub(crate) fn is_left_behind(&self) -> bool {
         Handle::try_current().is_ok_and(|here| {
             here.id() != self.shared.host.handle().id()
@@ -87,8 +86,8 @@ impl VirtualTime {
         })
     }
 
-    /// Moves the clock on, from timer to timer. When this ends, everything that was due has been done, as far as it
-    /// happens on this runtime. False says that the runtime has ended. Dropping it leaves the clock where it is.
+    /// Moves the clock on, from timer to timer. When this ends, all that was due on this runtime is done. `false`: the
+    /// runtime has ended. Dropping it leaves the clock where it is.
     pub(crate) async fn advance(&self, time: Duration) -> bool {
         let (mut done, passed) = oneshot::channel();
         let this = self.clone();
@@ -104,38 +103,38 @@ impl VirtualTime {
         passed.await.is_ok()
     }
 
-    /// Ends when so much time has passed, and what was due in it has been done. The clock is paused.
+    /// Ends when `time` has passed and all that was due in it is done. The clock is paused.
     async fn pass(&self, time: Duration) {
         let begun = Instant::now();
         let mut pass = pin!(async {
             tokio::time::sleep(time).await;
-            // What was due then has only been woken. Tokio moves a clock no further while anything can run, so that
-            // one step more finds all of it done.
+            // Tasks that were due have only been woken. Tokio does not move a clock while any task can run, so one more
+            // step finds them done.
             tokio::time::sleep(STEP).await;
         });
         if !self.shared.is_callers {
-            // Nothing but the engine is there, which comes to rest.
+            // Only the engine runs there, and it comes to rest.
             return pass.await;
         }
-        // With a thread of `spawn_blocking` at work tokio does not move the clock, nor with a task that never pauses.
+        // Tokio does not move the clock while a `spawn_blocking` thread works, nor while a task never pauses.
         let mut nudge = Nudge::start();
         loop {
             if let Either::Left(_) = select(pass.as_mut(), pin!(nudge.stuck())).await {
                 return;
             }
             let left = time.saturating_add(STEP).saturating_sub(begun.elapsed());
-            // Tokio's timers end at whole milliseconds since the runtime began, so that some of one may be left.
+            // Tokio's timers end at whole milliseconds since the runtime began, so a part of one may be left.
             nudge.push(left.max(STEP)).await;
         }
     }
 }
 
 impl Runtime for VirtualTime {
-    /// As microseconds since 1970 go, so that a node can take it for its wall clock too.
+    /// Counted since 1970, so that a node can use it as its wall clock too.
     fn now(&self) -> Timestamp {
         let shared = &self.shared;
         let now = {
-            // Outside of its runtime tokio tells another clock.
+            // Outside its runtime, tokio reads another clock.
             let _entered = shared.host.handle().enter();
             Instant::now()
         };
@@ -171,8 +170,8 @@ impl Runtime for VirtualTime {
         self.shared.host.runs_here()
     }
 
-    /// The same in each run, so that a test which fails fails again. Nobody has to guess the owners of a fleet in this
-    /// process, and none comes twice.
+    /// The same in each run, so that a failing test fails again. Owners in a test fleet need not be secret, and none
+    /// repeats.
     fn random(&self) -> [u8; 16] {
         let drawn = self.shared.drawn.fetch_add(1, Ordering::Relaxed);
         let (high, low) = (scramble(2 * drawn), scramble(2 * drawn + 1));
@@ -208,7 +207,7 @@ impl Drop for Mover {
         let mut moving = moving.lock();
         moving.movers -= 1;
         if moving.movers == 0 && std::mem::take(&mut moving.paused_here) {
-            // A runtime that ends drops its tasks outside of itself.
+            // An ending runtime drops its tasks outside of itself.
             let _entered = host.handle().enter();
             if is_frozen() {
                 tokio::time::resume();
@@ -217,7 +216,7 @@ impl Drop for Mover {
     }
 }
 
-/// Whether the clock of the runtime that the caller is in stands still. Tokio does not tell, so it is looked at.
+/// Whether the clock of the caller's runtime stands still. Tokio does not tell, so this watches it.
 fn is_frozen() -> bool {
     let (real, shown) = (SystemInstant::now(), Instant::now());
     while real.elapsed() < GLANCE {
@@ -226,7 +225,7 @@ fn is_frozen() -> bool {
     Instant::now() == shown
 }
 
-/// The finalizer of SplitMix64, which takes no two numbers to the same.
+/// The finalizer of SplitMix64, which maps no two numbers to the same one.
 const fn scramble(number: u64) -> u64 {
     let mixed = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,4 +1,4 @@
-//! What two readings of the wall clock say: whether it has jumped ahead of the clock beside it.
+//! Whether the wall clock has jumped ahead of the clock beside it between two readings.
 //!
 //! It decides by how much timestamps run ahead of the clock that they are read from. It is given its readings, reads
 //! no clock, and must never take time back.
@@ -13,7 +13,7 @@ const JUMP: Duration = Duration::from_millis(100);
 pub(super) struct Wall {
     /// The last reading of the other clock.
     pub(super) boot: Duration,
-    /// By how much the wall clock is known to be beyond it, in nanoseconds. What lies above has not been seen yet.
+    /// By how many nanoseconds the wall clock is known to lead it. A larger lead is not proved yet.
     beyond: i128,
     /// The sum of its jumps forward.
     pub(super) ahead: Duration,
@@ -24,10 +24,9 @@ impl Wall {
         Self { boot: after, beyond: beyond(wall, before), ahead: Duration::ZERO }
     }
 
-    /// Takes a reading of the wall clock and those of the other clock before and after it. Between them this thread
-    /// may have been stopped for any time, so they say no more than that the wall clock is beyond the other by
-    /// `least` to `most`. Only what even `least` shows is a jump; the rest, if there is any, shows at the next
-    /// reading.
+    /// Takes a reading of the wall clock, and those of the other clock before and after it. The thread may have been
+    /// stopped between them for any time, so they prove only that the wall clock leads by `least` to `most`. Only what
+    /// `least` proves is a jump; any rest shows at the next reading.
     pub(super) fn advance(&mut self, before: Duration, wall: Duration, after: Duration) {
         let (least, most) = (beyond(wall, after), beyond(wall, before));
         let jumped = least.saturating_sub(self.beyond).clamp(0, i128::from(u64::MAX));
@@ -35,17 +34,17 @@ impl Wall {
         if jumped > JUMP {
             self.ahead = self.ahead.saturating_add(jumped);
         }
-        // Moved no further than this reading proves: a clock that is set back is followed, and what lies above stays
-        // to be seen.
+        // Moved no further than this reading proves: a clock that is set back is followed, and an unproved lead is left
+        // to the next reading.
         self.beyond = self.beyond.min(most).max(least);
         self.boot = self.boot.max(after);
     }
 }
 
-/// By how many nanoseconds the wall clock is beyond the other.
+/// By how many nanoseconds the wall clock leads the other.
 fn beyond(wall: Duration, boot: Duration) -> i128 {
     let nanos = |time: Duration| i128::try_from(time.as_nanos()).unwrap_or(i128::MAX);
-    // Signed: a wall clock may be behind the time since boot.
+    // Signed: a wall clock may lag behind the time since boot.
     nanos(wall).saturating_sub(nanos(boot))
 }
 

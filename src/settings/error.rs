@@ -1,6 +1,6 @@
 //! What is wrong with settings that are given as text.
 //!
-//! A value is shown only where its name is known: behind another name anything may stand, a password as well.
+//! A value is shown only where its name is known: behind an unknown name there may be a password.
 
 use std::{fmt, sync::Arc};
 
@@ -74,7 +74,7 @@ impl SettingsError {
     }
 }
 
-/// What may be a name is shown, and a secret may not.
+/// The word where it may be a name; `***` otherwise, since it may be a secret.
 fn shown(name: &str) -> Arc<str> {
     let word = |c: char| c.is_ascii_lowercase() || c == '_';
     Arc::from(if name.len() <= 24 && name.chars().all(word) { name } else { "***" })

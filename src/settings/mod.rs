@@ -1,7 +1,6 @@
-//! Settings as text: their names, how a value is written, and what is said of one that is wrong.
+//! Settings as text: their names, the form of a value, and the error for a wrong one.
 //!
-//! It decides what can be read, and not whether a value is in its range, which the configuration checks with all others.
-//! It must never pass over a word that it does not know.
+//! It decides what can be read; the configuration checks the ranges. It must never ignore an unknown word.
 
 mod error;
 mod value;
@@ -11,17 +10,18 @@ use std::{fmt, str::FromStr, time::Duration};
 pub use self::error::{SettingsError, WrongVariable};
 use self::value::Value;
 
-/// The settings, by the names of the methods of [`Builder`](crate::Builder) that say what each is for.
+/// The settings, by the names of the methods of [`Builder`](crate::Builder) that document them.
 macro_rules! settings {
     ($($name:ident: $kind:ty,)*) => {
         /// Settings as text, for a configuration file or a command line: `ttl=10s wait=15s fleet=billing`.
         ///
-        /// Names are those of the methods of [`Builder`](crate::Builder), which say what each is for: `ttl`, `max_ttl`,
-        /// `wait`, `min_validity`, `node_timeout`, `connect_timeout`, `close_timeout`, `counter_retention`, `max_hold`, `linger`,
-        /// `lock_delay`, `key_prefix`, `fleet`, `label`, `require_all_nodes` and `wait_through_outages`. Blanks stand between them, and
-        /// none around the `=`. A duration is a whole number and a unit of `us`, `ms`, `s`, `m`, `h` and `d`; the last
-        /// two are `true` or `false`. What is not named is left as it is. What gives up safety, `classic` and the
-        /// `danger_` methods, has no name here: it stands in the code, where a reviewer sees it.
+        /// Names are those of the methods of [`Builder`](crate::Builder), which document each setting: `ttl`,
+        /// `max_ttl`, `wait`, `min_validity`, `node_timeout`, `connect_timeout`, `close_timeout`, `counter_retention`,
+        /// `max_hold`, `linger`, `lock_delay`, `key_prefix`, `fleet`, `label`, `require_all_nodes` and
+        /// `wait_through_outages`. Blanks separate settings, and none stand around the `=`. A duration is a whole
+        /// number and a unit of `us`, `ms`, `s`, `m`, `h` and `d`; the last two settings are `true` or `false`. A
+        /// setting that is not named stays as it is. Settings that give up safety, `classic` and the `danger_` methods,
+        /// have no name here: they belong in the code, where a reviewer sees them.
         ///
         /// [`Builder::settings`](crate::Builder::settings) applies it, and
         /// [`Builder::from_env`](crate::Builder::from_env) reads the same from the environment. Its `Display` is text
@@ -61,7 +61,7 @@ macro_rules! settings {
                 }
             }
 
-            /// Name and text of those that are set.
+            /// Names and texts of the settings that are given.
             fn shown(&self) -> impl Iterator<Item = (&'static str, String)> {
                 let all = [$((stringify!($name), self.$name.as_ref().map(Value::write))),*];
                 all.into_iter().filter_map(|(name, value)| Some((name, value?)))

@@ -1,12 +1,12 @@
 //! How a value is written as text, and read again.
 //!
-//! It decides the form alone. Whatever it reads it writes so that the same is read again.
+//! It decides the form alone. A value that it reads, it writes as text that reads as the same value.
 
 use std::time::Duration;
 
 /// A value of a setting.
 pub(super) trait Value: Sized {
-    /// What it must be, for whoever wrote something else.
+    /// The form that is expected, for the error.
     const EXPECTED: &str;
 
     fn read(text: &str) -> Option<Self>;
@@ -35,7 +35,7 @@ impl Value for Duration {
     }
 
     fn write(&self) -> String {
-        // All that was read fits.
+        // Every duration that was read fits.
         let whole = u64::try_from(self.as_micros()).unwrap_or(u64::MAX);
         if whole == 0 {
             return "0s".to_owned();

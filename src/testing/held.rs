@@ -1,6 +1,7 @@
-//! A resource that somebody else holds, without a somebody: it asks the nodes as a client would.
+//! A simulated other holder of a resource: it asks the nodes as a client would.
 //!
-//! It decides nothing; the nodes do. It must keep the resource as a client keeps a lease, and lose it where that would.
+//! It decides nothing; the nodes do. It must keep the resource as a client keeps a lease, and lose it where a client
+//! would.
 
 use std::{fmt, panic::Location, pin::pin, sync::Arc, time::Duration};
 
@@ -17,7 +18,8 @@ use crate::{
     text::counted,
 };
 
-/// A resource that somebody else holds, made by [`Fleet::hold`](super::Fleet::hold). Dropping it releases the resource.
+/// A resource that a simulated other client holds, made by [`Fleet::hold`](super::Fleet::hold). Dropping it releases
+/// the resource.
 #[must_use = "dropping it releases the resource at once"]
 pub struct Held {
     nodes: Arc<[MemoryNode]>,
@@ -34,7 +36,7 @@ struct Key {
 }
 
 impl Held {
-    /// Asks until it is granted: a lease that was dropped just before is being released still.
+    /// Asks until it is granted: a lease that was dropped just before may still be under release.
     pub(super) async fn acquire(
         time: VirtualTime,
         nodes: Arc<[MemoryNode]>,
@@ -115,7 +117,7 @@ impl Held {
         (held, votes)
     }
 
-    /// The fencing token, larger than those of all leases before: for what the other holder writes to a store.
+    /// The fencing token, larger than those of all earlier leases: for what the other holder writes to a store.
     #[must_use]
     pub fn token(&self) -> FencingToken {
         self.token
@@ -129,7 +131,7 @@ struct Votes {
     needed: usize,
 }
 
-/// Extends it until it is dropped or lost.
+/// Extends it until it is dropped.
 async fn renew(
     time: &VirtualTime,
     nodes: &[MemoryNode],
@@ -153,7 +155,7 @@ async fn renew(
         let replies: Vec<_> = nodes.iter().map(extend).collect();
         let granted = replies.iter().filter(|reply| matches!(reply, Some(Reply::Granted(_))));
         if granted.count() < Quorum::of(nodes.len()).needed() {
-            // It may be again, until it has expired.
+            // A later extension may be granted, until the keys have expired.
             continue;
         }
         for (node, reply) in nodes.iter().zip(replies) {
@@ -172,7 +174,7 @@ async fn renew(
     }
 }
 
-/// What a node says at once. One that is stopped does later what it was asked, and says nothing.
+/// The immediate answer of a node. A stopped node executes the command later, and answers nothing.
 fn ask<T, E>(answer: impl Future<Output = Result<T, E>>) -> Option<T> {
     answer.now_or_never()?.ok()
 }
@@ -195,9 +197,9 @@ impl fmt::Debug for Held {
     }
 }
 
-/// What the others see of it: as long as a lease with the default settings.
+/// The ttl that others see: that of a lease with the default settings.
 const TTL: Duration = Duration::from_secs(10);
 
-/// How long somebody else waits where the resource is held, and for how long between two attempts.
+/// How long the other holder waits for a held resource, and how long it pauses between two attempts.
 const PATIENCE: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(1);

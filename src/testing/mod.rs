@@ -1,7 +1,7 @@
-//! For tests of code that uses this crate: a fleet in memory, whose time can be moved on.
+//! For tests of code that uses this crate: a fleet in memory, whose clock can be moved on.
 //!
 //! It decides which nodes answer. Everything else is the crate itself: the engine of production, on a clock of its own.
-//! It must never wait in real time, and where a test asks for what cannot be, it panics and says so.
+//! It must never wait in real time. Where a test asks for the impossible, it panics and says so.
 
 mod held;
 mod which;
@@ -17,7 +17,7 @@ use crate::{
     runtime::{Runtime, VirtualTime, block_on},
 };
 
-/// Nodes in memory for a test, with the time that they and their clients live in. A clone is the same fleet.
+/// Nodes in memory for a test, with the clock that they and their clients go by. A clone is the same fleet.
 ///
 /// ```
 /// use std::time::Duration;
@@ -43,26 +43,27 @@ use crate::{
 /// ```
 ///
 /// Every [`Redlock`] made by [`redlock`](Fleet::redlock) or [`builder`](Fleet::builder) is a service of its own: they
-/// exclude each other, as processes do that share servers. All nodes may vote from the start, without a quarantine. They
-/// answer at once, in no time at all.
+/// exclude each other, as processes that share servers do. All nodes may vote from the start, without a quarantine.
+/// They answer in no time at all.
 ///
 /// # Time
 ///
-/// Leases, renewals, waiting, time limits, quarantines and the nodes' expiry all go by one clock, and
-/// [`advance`](Fleet::advance) moves it. Which clock that is depends on where the fleet is made:
+/// Leases, renewals, waiting, time limits, quarantines and the nodes' expiry all go by one clock, which
+/// [`advance`](Fleet::advance) moves. The place where the fleet is made decides which clock that is:
 ///
 /// | made in | its clock is | the engine runs | blocking forms |
 /// | --- | --- | --- | --- |
-/// | a tokio runtime with one thread, as of `#[tokio::test]` | that runtime's | there | on other threads, as of `spawn_blocking`; on the runtime's own they end with `WouldDeadlock` |
+/// | a tokio runtime with one thread, as in `#[tokio::test]` | that runtime's | there | on other threads, as in `spawn_blocking`; on the runtime's own they end with `WouldDeadlock` |
 /// | one with several threads; another executor; no runtime at all, as in `#[test]` | its own | on a thread of its own | anywhere |
 ///
-/// In the first case tokio's clock is the only one. With `start_paused = true` no real time passes, and
-/// `tokio::time::sleep` in a test or in the code under test makes leases expire just as `advance` does. `timeout` around
-/// an acquire ends it when it should. Without, the clock follows real time, and `advance` moves tokio's clock too.
+/// In the first case tokio's clock is the only one. With `start_paused = true` no real time passes:
+/// `tokio::time::sleep` in a test or in the code under test makes leases expire just as `advance` does, and `timeout`
+/// around an acquire ends it when it should. Otherwise the clock follows real time, and `advance` moves tokio's clock
+/// too.
 ///
 /// In the second case the clock follows real time as well, and `advance` moves it further; the timers of the test's own
-/// runtime stay where they are. Tasks of the test run on other threads then, and the clock does not wait for them: where
-/// they have to do something half-way, advance to there first.
+/// runtime stay where they are. The clock does not wait for tasks of the test, which run on other threads: where they
+/// have to act half-way, advance to there first.
 ///
 /// Owners and random pauses are the same in each run, so that under `start_paused` a test does the same each time.
 #[derive(Clone)]
@@ -72,10 +73,10 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    /// A fleet of so many nodes: one, or three, or five.
+    /// A fleet of `nodes` nodes: one, or three, or five.
     ///
-    /// Make it inside the tokio runtime of the test, if there is one: that is where it looks for a clock. It ends with
-    /// that runtime. A fleet that several tests share, as in a `static`, would outlive it.
+    /// Make it inside the tokio runtime of the test, if there is one: it looks for a clock there, and ends with that
+    /// runtime. A fleet that several tests share, as in a `static`, would outlive the runtime.
     ///
     /// # Panics
     ///
@@ -108,7 +109,7 @@ impl Fleet {
         Self { nodes: (0..nodes).map(node).collect(), time }
     }
 
-    /// A client of the fleet with the default settings: what the code under test is given.
+    /// A client of the fleet with the default settings, for the code under test.
     ///
     /// # Panics
     ///
@@ -123,8 +124,8 @@ impl Fleet {
     ///
     /// # Panics
     ///
-    /// In a tokio runtime whose time is paused, where the fleet was made outside of it: nothing would be answered in
-    /// time there.
+    /// In a tokio runtime whose time is paused, where the fleet was made outside of it: no answer would come in time
+    /// there.
     #[track_caller]
     pub fn builder(&self) -> Builder {
         assert!(
@@ -134,21 +135,21 @@ impl Fleet {
         Redlock::builder().nodes(self.nodes.iter()).runtime(self.time.clone())
     }
 
-    /// Somebody else holds `resource`, and goes on to until what is returned is dropped: whoever asks for it is refused,
-    /// or waits. Dropping it releases the resource at once, so that whoever waits gets it.
+    /// A simulated other client takes `resource`, and keeps it until the returned [`Held`] is dropped: other requests
+    /// for it are refused, or wait. Dropping it releases the resource at once, so that a waiter gets it.
     ///
     /// Where a [`key_prefix`](Builder::key_prefix) is configured, it is part of the name here.
     ///
     /// # Panics
     ///
-    /// Where it has been held for a second already, or fewer than a quorum of the nodes can grant it.
+    /// Where the resource is still held after a second, or fewer than a quorum of the nodes can grant it.
     #[track_caller]
     pub fn hold(&self, resource: impl AsRef<[u8]>) -> impl Future<Output = Held> + Send + 'static {
         self.held(resource.as_ref(), None)
     }
 
-    /// Somebody else holds `resource` for `ttl` and then no more, as one who has crashed. Dropping it earlier releases
-    /// the resource.
+    /// A simulated other client has `resource` for `ttl` and does not renew it, as after a crash. Dropping it earlier
+    /// releases the resource.
     ///
     /// # Panics
     ///
@@ -193,8 +194,8 @@ impl Fleet {
         Held::acquire(time, nodes, resource, ttl, Location::caller())
     }
 
-    /// Cuts nodes off: nobody reaches them, and they keep what they have. [`restore`](Fleet::restore) takes it back. It
-    /// is a number, counted from zero, or a range or an array of them; `..` is all.
+    /// Cuts nodes off: no client reaches them, and they keep what they have. [`restore`](Fleet::restore) undoes it.
+    /// `nodes` is a number, counted from zero, or a range or an array of them; `..` is all.
     ///
     /// # Panics
     ///
@@ -204,8 +205,8 @@ impl Fleet {
         self.each(nodes, MemoryNode::disconnect);
     }
 
-    /// Stops nodes, as SIGSTOP would: they take commands and do not answer. [`restore`](Fleet::restore) takes it back, and
-    /// then they execute what has arrived. One that has failed stays so.
+    /// Stops nodes, as SIGSTOP would: they take commands and do not answer. [`restore`](Fleet::restore) undoes it, and
+    /// then they execute what has arrived. A failed node stays failed.
     ///
     /// # Panics
     ///
@@ -228,8 +229,8 @@ impl Fleet {
         });
     }
 
-    /// Restarts nodes without their data, whatever state they are in. They have forgotten what they granted, so that
-    /// they wait a quarantine before they vote again, 11.2 s with the default settings.
+    /// Restarts nodes without their data, whatever their state. They have forgotten what they granted, so they wait a
+    /// quarantine before they vote again, 11.2 s with the default settings.
     ///
     /// # Panics
     ///
@@ -239,11 +240,11 @@ impl Fleet {
         self.each(nodes, MemoryNode::restart);
     }
 
-    /// Lets time pass, without waiting for it: whatever was due by then has been done when this ends, in its order.
-    /// Leases have been renewed or are lost, [`lost`](crate::Lease::lost) wakes, waiting acquires have ended. The clock
-    /// then stands up to two milliseconds further, the time for which that was waited.
+    /// Lets time pass, without waiting for it. When this ends, everything that was due by then has been done, in its
+    /// order: leases were renewed or are lost, [`lost`](crate::Lease::lost) wakes, waiting acquires have ended. The
+    /// clock then stands up to two milliseconds further, the time that this took.
     ///
-    /// Requests that were polled before it are under way in that time. A request to be made meanwhile stands beside it:
+    /// Requests that were polled before are under way in that time. A request to be made meanwhile is joined with it:
     ///
     /// ```
     /// # use std::time::Duration;
@@ -259,9 +260,9 @@ impl Fleet {
     /// # tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap().block_on(example());
     /// ```
     ///
-    /// In a tokio runtime with one thread the clock waits for all its tasks, and for what runs in `spawn_blocking`. Where
-    /// one of those does not come to rest within a fifth of a second of real time, as a blocking acquire that waits for
-    /// this very time to pass, the clock is moved all the same, in steps of 10 ms.
+    /// In a tokio runtime with one thread the clock waits for all its tasks, and for code in `spawn_blocking`. Where
+    /// one of those does not come to rest within a fifth of a second of real time, such as a blocking acquire that
+    /// waits for this very time to pass, the clock is moved all the same, in steps of 10 ms.
     ///
     /// # Panics
     ///
@@ -269,7 +270,7 @@ impl Fleet {
     ///
     /// # Cancel safety
     ///
-    /// When the future is dropped the clock stays where it is by then, and follows what it followed before.
+    /// When the future is dropped the clock stays where it is by then, and runs on as before.
     pub async fn advance(&self, time: Duration) {
         assert!(self.time.advance(time).await, "the runtime in which the fleet was made has ended");
     }

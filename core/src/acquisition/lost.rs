@@ -1,4 +1,4 @@
-//! What a lost round has said, as an acquisition is told of it. Plain facts; what follows, the acquisition decides.
+//! The facts of a lost round, for an acquisition. The acquisition decides what follows.
 
 use core::time::Duration;
 
@@ -7,31 +7,31 @@ use crate::{
     time::Timestamp,
 };
 
-/// What a lost round has said.
+/// The facts of a lost round.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct LostRound {
     /// Why it was lost.
     pub loss: RoundLoss,
     /// When it began.
     pub begun: Timestamp,
-    /// A quorum might have answered, and was too slow.
+    /// A quorum might have answered but was too slow.
     pub overrun: bool,
     /// Nodes whose state has changed would have made the difference.
     pub outdated: bool,
     /// Nodes in quarantine, or whose state has changed, would have made the difference.
     pub quarantined: bool,
-    /// When enough quarantines will be over for a quorum to vote, where that is what it takes.
+    /// When enough quarantines end for a quorum to vote, if that is what it takes.
     pub quorum_after: Option<Duration>,
-    /// When enough of the keys in the way will have expired.
+    /// When enough keys in the way will have expired.
     pub free_after: Option<Duration>,
     /// It had to wait for its turn.
     pub waited_for_turn: bool,
-    /// When the next round begins by the lines on the nodes, where the client stands there.
+    /// When the nodes' lines call for the next round, if the client stands there.
     pub in_line: Option<Timestamp>,
 }
 
 impl LostRound {
-    /// Of a round that began at `begun`; `None` while it is not lost.
+    /// The facts of a round that began at `begun`; `None` while it is not lost.
     pub fn of(round: &Round, begun: Timestamp, waited_for_turn: bool) -> Option<Self> {
         Some(Self {
             loss: round.loss()?,
@@ -46,14 +46,14 @@ impl LostRound {
         })
     }
 
-    /// The same of a client that waits in the lines on the nodes: by them the next round begins at this time.
+    /// The same for a client in the nodes' lines, which call for its next round at this time.
     #[must_use]
     pub const fn in_line(mut self, at: Option<Timestamp>) -> Self {
         self.in_line = at;
         self
     }
 
-    /// When the next round begins by the lines, where they say so: an outage has nothing to do with them.
+    /// When the lines call for the next round, if they do: an outage has nothing to do with them.
     pub(super) const fn next_in_line(&self) -> Option<Timestamp> {
         match self.loss {
             RoundLoss::Contended => self.in_line,
@@ -62,8 +62,7 @@ impl LostRound {
         }
     }
 
-    /// Whether nodes whose state has changed have cost it: they are well, and this client has not yet heard of their new
-    /// state.
+    /// Whether nodes whose state has changed cost it: they are well, and this client does not know their new state yet.
     pub(super) const fn is_outdated(&self) -> bool {
         self.outdated && matches!(self.loss, RoundLoss::Contended | RoundLoss::NoQuorum)
     }

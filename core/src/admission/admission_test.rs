@@ -1,11 +1,11 @@
-//! Admission, driven by hand: who waits, for how long, and what floor a node gets.
+//! Admission, driven by hand: which nodes wait, for how long, and what floor a node gets.
 
 use super::*;
 
 const TTL: Duration = Duration::from_secs(10);
 const QUARANTINE: Duration = Duration::from_secs(12);
 
-/// Where a majority has forgotten and the wall clock shows 1,000 us: a minute ahead, which is as far as tokens can be.
+/// The floor after a majority forgot, at a wall clock of 1,000 us: a minute ahead, the farthest that a token can be.
 const AFTER_FORGETTING: u64 = 1_000 + 60_000_000;
 
 fn fleet(policy: AdmissionPolicy, nodes: usize) -> Admission {
@@ -146,7 +146,7 @@ fn a_hint_leads_by_counters_for_half_a_minute_at_most() {
     fleet.handle_counter(1_000 + most - 1, 1_000);
     assert_eq!(fleet.hint(1_000, 1), 1_000 + most);
     assert_eq!(fleet.hint(1_000, 1), 1_000, "and begins again at the clock");
-    // That of a floor is above it, and is followed by itself.
+    // A floor further ahead than that is followed.
     let floor = 1_000 + 2 * most;
     assert!(fleet.handle_marker(node(1), Marker::new(true, TTL, 0).above(floor), at(0)));
     assert_eq!((fleet.hint(1_000, 64), fleet.hint(1_000, 64)), (floor + 64, floor + 128));

@@ -1,11 +1,12 @@
-//! One node, let in: whether its quarantine is over, from where its counters go on, and what must have been asked before.
+//! The admission of one node: whether its quarantine is over, where its counters go on, and what must be asked before.
 //!
-//! The others are sealed before they are believed, which costs every client whose rounds are under way another look at
-//! them. So it is first seen whether they could tell, and whether the node is still there and waiting; and what a sealed
-//! majority has said holds for as long as the node waits in this epoch, whatever keeps it waiting.
+//! The other nodes are sealed before their counters count. A seal costs every client with rounds under way another
+//! look. So the probe first looks whether the others know enough, and whether the node is still there and waiting. The
+//! answer of a sealed majority then holds for as long as the node waits in this epoch.
 //!
 //! It decides. It never lets a node in whose standing has changed meanwhile, nor by what others said before they were
-//! sealed; nor the first node of a list while one that answers belongs to another list, or is not held for this one.
+//! sealed. It never lets in the first node of a list while a node that answers belongs to another list, or is not held
+//! for this one.
 
 use alloc::vec::Vec;
 
@@ -15,36 +16,36 @@ use super::{
 };
 use crate::{command::NodeId, time::Timestamp};
 
-/// A node whose quarantine is over. All are being looked at when it begins.
+/// A node whose quarantine is over. A look at all nodes is under way when it begins.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(super) struct Candidate {
     node: NodeId,
-    /// The epoch in which it has waited. Whatever changes the node's standing meanwhile changes its epoch, and then it is
-    /// not admitted.
+    /// The epoch in which it has waited. A change of the node's standing changes the epoch, and then the node is not
+    /// admitted.
     epoch: u64,
     stage: Stage,
-    /// Whether a majority has been let in for this list already.
+    /// Whether a majority was already let in for this list.
     made: bool,
-    /// Which of the others have answered the look, and were let in for no list yet.
+    /// The others that answered the look and were let in for no list yet.
     answered: Vec<NodeId>,
 }
 
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 enum Stage {
-    /// It is looked at, and the others.
+    /// The node and the others are looked at.
     Looking,
-    /// All that are joining are told that a majority has forgotten.
+    /// All joining nodes are told that a majority has forgotten.
     Telling,
     /// The others are sealed.
     Sealing,
-    /// It is let in.
+    /// The node is let in.
     Admitting(Floor),
-    /// Its marker is read again in any case: another client may have been faster.
+    /// The node's marker is read again in any case: another client may have been faster.
     LookingAgain,
 }
 
 impl Candidate {
-    /// A node that is joining.
+    /// `None` unless the node is joining.
     pub(super) fn new(admission: &Admission, node: NodeId) -> Option<Self> {
         match admission.standing(node) {
             Standing::Joining { epoch, .. } => {
@@ -55,8 +56,8 @@ impl Candidate {
         }
     }
 
-    /// Whether a marker that is heard now is taken for what it says of its node. Of the others it says as much as is
-    /// asked, and no more, until they are looked at for their own sake.
+    /// Whether a marker heard now changes the standing of its node. A marker of another node answers only the question
+    /// of this admission, until that node is looked at for its own sake.
     pub(super) fn takes(&self, node: NodeId, marker: &Marker) -> bool {
         match self.stage {
             Stage::Looking => node == self.node && self.is_waiting(marker),
@@ -69,7 +70,7 @@ impl Candidate {
         !marker.ready && marker.epoch == self.epoch
     }
 
-    /// What to do next, after this has been heard; `None` where that is all.
+    /// The next step after these markers; `None` at the end.
     pub(super) fn poll(
         &mut self,
         admission: &mut Admission,
@@ -92,7 +93,7 @@ impl Candidate {
                 let floor = self.judge(admission, heard, now, wall_us)?;
                 let sealed =
                     admission.record(node).and_then(|record| record.sealed_floor(self.epoch));
-                // What has answered now may not have been held then.
+                // A node that answers now may not have been held when the others were sealed.
                 if let Some(sealed) = sealed.filter(|_| self.made) {
                     let floor = Floor::new(sealed.known.max(floor.known), floor.wall_us);
                     return Some(self.admit(floor));
@@ -100,7 +101,7 @@ impl Candidate {
                 if floor.wall_us == 0 {
                     return Some(self.seal(admission));
                 }
-                // All that are joining are told, before the first of them is ready and looks like one that knows.
+                // All joining nodes are told before the first of them is ready and looks like one that knows.
                 let forgot =
                     |(other, marker): &(NodeId, Marker)| (!marker.knows()).then_some(*other);
                 self.stage = Stage::Telling;
@@ -148,7 +149,7 @@ impl Candidate {
         ProbeStep::Admit { node: self.node, epoch: self.epoch, floor }
     }
 
-    /// From where its counters go on, as the others say; `None` where it has to wait longer.
+    /// Where its counters go on, by the others' markers; `None` where it has to wait longer.
     fn judge(
         &self,
         admission: &mut Admission,
@@ -157,7 +158,7 @@ impl Candidate {
         wall_us: u64,
     ) -> Option<Floor> {
         let others = || heard.iter().filter(|(other, _)| *other != self.node);
-        // The others may know of a longer ttl than this process does, and then the quarantine goes on.
+        // The others may know a longer ttl than this process, and then the quarantine goes on.
         others().for_each(|(other, marker)| admission.handle_news(*other, *marker));
         let due = admission.remaining(self.node, now).is_some_and(|left| left.is_zero());
         let epoch = self.epoch;
@@ -178,7 +179,7 @@ impl Candidate {
         floor.map_err(|block| self.hold_back(admission, block)).ok()
     }
 
-    /// It has to wait longer.
+    /// Notes why the node has to wait longer.
     fn hold_back(&self, admission: &mut Admission, block: AdmissionBlock) {
         if let Some(record) = admission.nodes.get_mut(self.node.index()) {
             record.held_back = Some(block);

@@ -1,14 +1,14 @@
-//! The guard on one node's clock: a clock that jumped, or stands still, has lost or prolonged every lease
-//! on that node.
+//! The guard on one node's clock. A clock that jumped or stands still has cut short or prolonged every lease on that
+//! node.
 //!
-//! It decides from readings that it is given. It compares rates and steps, never times of day: a node's
-//! clock may be years off and is fine as long as it runs.
+//! It decides from readings that it is given. It compares rates and steps, never times of day: a node's clock may be
+//! years off as long as it runs.
 
 use core::time::Duration;
 
 use crate::time::Timestamp;
 
-/// Beyond the uncertainty of a reading, this much is no jump: the granularity of two clocks.
+/// A step of this much beyond the uncertainty of a reading is no jump: the granularity of two clocks.
 const STEP: i128 = 50_000;
 
 /// Two clocks may run at rates that differ by a tenth, more than any slewing does.
@@ -17,7 +17,7 @@ const RATE: i128 = 10;
 /// A reading is compared with one at least this old, so that a slow clock is not followed step by step.
 const ANCHOR_FOR: Duration = Duration::from_secs(10);
 
-/// A reading that is this much less certain than the one before is not compared with.
+/// A steady reading that is more than this less certain than the anchor does not replace it.
 const WIDE: i128 = 1_000_000;
 
 /// What is known of the clock of one node, in microseconds.
@@ -29,7 +29,7 @@ pub struct NodeClock {
     series: u64,
 }
 
-/// The node's clock minus ours lay between these two, when a reading was taken.
+/// At the reading, the node's clock minus ours lay between `least` and `most`.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(super) struct Reading {
     /// When the reply arrived, by our clock.
@@ -38,7 +38,7 @@ pub(super) struct Reading {
     pub(super) most: i128,
 }
 
-/// The first reading of a series, and the one that it does not go with.
+/// The first reading of a series, and the anchor from which it deviates.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(super) struct Jump {
     pub(super) from: Reading,
@@ -46,9 +46,9 @@ pub(super) struct Jump {
 }
 
 impl NodeClock {
-    /// Takes the time that a reply carried, in microseconds, with our clock when the command was sent and
-    /// when the reply arrived. False says that the clock has jumped or stands still since the readings
-    /// before; the reading is then the first of a new series.
+    /// Takes the node's time from a reply, in microseconds, with our clock when the command was sent and when the reply
+    /// arrived. Returns false if the clock has jumped or stood still since the readings before; the reading then begins
+    /// a new series.
     #[must_use]
     pub fn handle_reading(&mut self, sent: Timestamp, arrived: Timestamp, node_us: u64) -> bool {
         let node = i128::from(node_us);
@@ -60,7 +60,7 @@ impl NodeClock {
             reading.least <= anchor.most + slack && reading.most >= anchor.least - slack
         });
         self.latest = Some(reading);
-        // One that waited long for its reply says too little to compare with.
+        // A reading whose reply took long is too uncertain for an anchor.
         let old = self.anchor.is_none_or(|anchor| {
             arrived.saturating_since(anchor.at) >= ANCHOR_FOR
                 && reading.width() <= anchor.width() + WIDE
@@ -75,13 +75,13 @@ impl NodeClock {
         steady
     }
 
-    /// A number that changes whenever the clock is seen to jump. A vote that was asked for in one series and
-    /// answered in another may have been given before the jump, and does not count.
+    /// A number that changes whenever the clock is seen to jump. A vote asked for in one series and answered in another
+    /// may be from before the jump, and does not count.
     pub const fn series(&self) -> u64 {
         self.series
     }
 
-    /// When it was last read, by our clock.
+    /// When the node's clock was last read, by ours.
     pub fn read_at(&self) -> Option<Timestamp> {
         self.latest.map(|latest| latest.at)
     }
@@ -95,18 +95,18 @@ impl NodeClock {
         self.latest
     }
 
-    /// The node's clock at `now`, in microseconds, as far as the last reading tells.
+    /// The node's clock at `now`, in microseconds, by the last reading.
     pub fn at(&self, now: Timestamp) -> Option<u64> {
         self.latest.and_then(|latest| u64::try_from(micros(now) + latest.most).ok())
     }
 
-    /// By how much a clock may have strayed from ours in this time without having jumped.
+    /// How far a clock may stray from ours in this time without a jump.
     pub fn strayed(passed: Duration) -> Duration {
         passed / u32::try_from(RATE).unwrap_or(1)
     }
 
-    /// The most that the node's clock can show at `now`, in microseconds, if it has gone on at a rate that is no
-    /// jump. The longer ago the last reading was, the further it lies ahead.
+    /// The most that the node's clock can show at `now`, in microseconds, unless it jumped. The older the last reading
+    /// is, the further ahead this lies.
     pub fn at_most(&self, now: Timestamp) -> Option<u64> {
         let passed = now.saturating_since(self.latest?.at);
         let slack = u64::try_from(Self::strayed(passed).as_micros()).ok()?;

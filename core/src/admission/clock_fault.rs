@@ -1,15 +1,14 @@
-//! Whose clock has jumped: that of a node, or our own.
+//! Whose clock has jumped: a node's, or our own.
 //!
-//! A node's clock is compared with ours, so a reading that does not go with those before says only that one of the
-//! two has misbehaved. The other nodes tell which: what our own clock loses, it loses against all of them at once.
-//! To be compared, shifts must begin and end at the same time; therefore all clocks are read together now and
-//! then, and what they showed is kept.
+//! A jump between a node's clock and ours shows only that one of the two is wrong. The other nodes tell which: our
+//! clock shifts against all of them at once. Shifts are comparable only over the same time. Therefore all clocks are
+//! read together now and then, and the readings are kept.
 //!
-//! Where they cannot tell, nobody is blamed: a node that is blamed is lost to the whole fleet. The node does not vote for
-//! this client then, until the others can tell, or until every lease from before the jump is over.
+//! Where the others cannot tell, no node is blamed, as a blamed node is lost to the whole fleet. The node then does not
+//! vote for this client until the others can tell, or until every lease from before the jump is over.
 //!
-//! It decides. It never blames a node for a shift that a majority shows or that the others cannot speak to, and forgives
-//! none while a lease may last that its jump has ended.
+//! It decides. It never blames a node for a shift that a majority shows or that the others cannot speak to. It forgives
+//! no node while a lease may last that its jump has ended.
 
 use alloc::{collections::VecDeque, vec, vec::Vec};
 use core::time::Duration;
@@ -17,70 +16,70 @@ use core::time::Duration;
 use super::clock::{NodeClock, Reading};
 use crate::{command::NodeId, round::Quorum, time::Timestamp};
 
-/// A jump is seen by a reading that may be two looks old, and compared by a look from before that one.
+/// A jump may deviate from a reading that is two looks old, and is compared by a look from before that one.
 const LOOKS: usize = 3;
 
-/// Two nodes have moved alike if they differ by no more than this, in microseconds, and a hundredth of the time.
+/// Two nodes have moved alike if they differ by at most this, in microseconds, and a hundredth of the time.
 const ALIKE: i128 = 50_000;
 const RATE: i128 = 100;
 
-/// A shift below this, in microseconds, is none: it cannot be told from the rates of two good clocks.
+/// A shift below this, in microseconds, does not count: two good clocks may differ by as much in rate.
 const SHIFT: i128 = 25_000;
 
-/// Who is to blame for a jump.
+/// Which clock is to blame for a jump.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum ClockFault {
-    /// The node: its clock has moved against those of others.
+    /// The node's: it has moved against those of others.
     Node,
-    /// We are: the clocks of a majority have moved alike.
+    /// Our own: the clocks of a majority have moved alike.
     Ours,
-    /// Too few others could tell.
+    /// Unknown: too few others could tell.
     Undecided,
-    /// It could not be told for so long that no lease from before the jump lasts.
+    /// None: the question stayed open until no lease from before the jump lasts.
     Nobody,
 }
 
-/// What a node has to say, once all have been asked whose clock it was.
+/// What one node shows, once all nodes were asked for their clocks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Witness {
-    /// Its own clock is the one in question, or one of those.
+    /// Whether its own clock is in question.
     pub(super) suspected: bool,
-    /// It has answered since the last jump was seen.
+    /// Whether it has answered since the last jump was seen.
     pub(super) answered: bool,
-    /// Its clock after a look at all of them that began after the last jump was seen, and that was followed by
-    /// another one that showed no further jump; `None` where it does not tell its clock. Without the second look,
-    /// our own clock may have stopped in the middle of the first.
+    /// Its clock after a look at all nodes that began after the last jump was seen; `None` where it does not tell its
+    /// clock. A second look must follow and show no further jump: our own clock may have stopped in the middle of the
+    /// first.
     pub(super) clock: Option<NodeClock>,
 }
 
 impl Witness {
-    /// What a node has to say.
+    /// What one node shows.
     pub(super) const fn new(suspected: bool, answered: bool, clock: Option<NodeClock>) -> Self {
         Self { suspected, answered, clock }
     }
 }
 
-/// The clocks of all nodes, as far as they are needed to say whose has jumped.
+/// The readings of all nodes' clocks that are needed to say which has jumped.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(super) struct Clocks {
     quorum: Quorum,
-    /// What the clocks showed at the last looks, the oldest first.
+    /// The readings of the last looks, the oldest first.
     looks: VecDeque<Vec<Option<Reading>>>,
-    /// Of each node, the last series whose beginning has been judged.
+    /// Per node, the last series whose beginning was judged.
     judged: Vec<Option<(u64, ClockFault)>>,
-    /// Of each node that is in question and could not be judged, the series, and since when.
+    /// Per undecided node, its series, and since when it is undecided.
     undecided: Vec<Option<(Option<u64>, Timestamp)>>,
 }
 
 impl Clocks {
-    /// Nodes of whose clocks nothing is known yet.
+    /// No clock is known yet.
     pub(super) fn new(quorum: Quorum) -> Self {
         let (judged, undecided) = (vec![None; quorum.nodes()], vec![None; quorum.nodes()]);
         Self { quorum, looks: VecDeque::new(), judged, undecided }
     }
 
-    /// Takes the clocks of all nodes after a look at them that began at `since`. While a jump is not decided on,
-    /// none is taken: what was before it would be lost.
+    /// Takes the clocks of all nodes after a look that began at `since`. The caller takes no look while a jump is
+    /// undecided: the readings from before it would be lost.
     pub(super) fn handle_look(&mut self, since: Timestamp, clocks: &[Option<NodeClock>]) {
         let read = |clock: &Option<NodeClock>| clock.and_then(|clock| clock.latest());
         let look = clocks.iter().map(|clock| read(clock).filter(|reading| reading.at >= since));
@@ -90,18 +89,18 @@ impl Clocks {
         }
     }
 
-    /// Whether the last look was at this node too.
+    /// Whether the last look has a reading of this node.
     pub(super) fn has_seen(&self, node: NodeId) -> bool {
         self.looks.back().is_some_and(|look| matches!(look.get(node.index()), Some(Some(_))))
     }
 
-    /// Says of each node in question who is to blame, once all have been asked. A single node always is. Of several
-    /// a node is to blame where at least as many others have moved in another way as have moved like it, itself
-    /// included; our own clock is where a majority of the configured nodes has moved alike. The same jump is judged
-    /// once: who asks again is told the same.
+    /// Judges each node in question, once all nodes were asked. A single node is always to blame. Of several, a node is
+    /// to blame where at least as many others have moved unlike it as have moved like it, itself included. Our own
+    /// clock is to blame where a majority of the configured nodes has moved alike. A jump is judged once; a later call
+    /// repeats the verdict.
     ///
     /// `now` is the time of our steady clock, which may lag and never leads. After `quarantine` by it, no lease lasts
-    /// that a node's jump may have ended, and nobody is to blame who has not been found to be by then.
+    /// that a node's jump may have ended, and an undecided jump becomes `Nobody`.
     pub(super) fn judge(
         &mut self,
         witnesses: &[Witness],
@@ -119,7 +118,7 @@ impl Clocks {
             verdicts.iter_mut().zip(witnesses).zip(&mut self.undecided)
         {
             *undecided = match (*verdict, *undecided) {
-                // It is not there just now.
+                // The node is not reachable at the moment.
                 (None, since) if !witness.answered => since,
                 (Some(ClockFault::Undecided), before) => {
                     let series = witness.clock.map(|clock| clock.series());
@@ -144,7 +143,7 @@ impl Clocks {
                 *judged = Some((clock.series(), *clock_fault));
             }
         }
-        // What was before a jump must not be compared with once it has been dealt with, nor be lost before that.
+        // Readings from before a jump must stay until it is decided, and must go then.
         if decided && !verdicts.contains(&Some(ClockFault::Undecided)) {
             let look = witnesses.iter().map(|witness| {
                 witness.clock.filter(|_| witness.answered).and_then(|clock| clock.latest())
@@ -161,14 +160,14 @@ impl Clocks {
         {
             return *clock_fault;
         }
-        // The node itself has moved like itself.
+        // The node itself counts as alike.
         let (mut alike_with_it, mut unlike) = (1usize, 0usize);
         for (other, witness) in witnesses.iter().enumerate() {
             if other == node || !witness.answered {
                 continue;
             }
             match self.compare(node, suspect, other, witness) {
-                // Of a clock that is not shown, no more is known than whether it has jumped too.
+                // Of a clock that is not told, only a jump of its own is known.
                 None => *(if witness.suspected { &mut alike_with_it } else { &mut unlike }) += 1,
                 Some(Moved::Alike) => alike_with_it += 1,
                 Some(Moved::Unlike) => unlike += 1,
@@ -184,9 +183,8 @@ impl Clocks {
         }
     }
 
-    /// Whether the clock of another node has moved against ours as that of the suspect has; `None` where one of them
-    /// does not show it. It may have moved by more than the suspect had when its jump was seen, as it has been read
-    /// later.
+    /// Whether another node's clock has moved against ours as the suspect's has; `None` where one of them does not tell
+    /// its clock. It may have moved by more than the suspect's jump, as it was read later.
     fn compare(
         &self,
         node: usize,
@@ -200,7 +198,7 @@ impl Clocks {
         let says_enough = |reading: Reading| 2 * reading.width() <= seen.abs();
         let Some((before, other_before)) = self.both_before(jump.from.at, node, other, says_enough)
         else {
-            // They were never looked at together before.
+            // No look has both nodes.
             return Some(Moved::Unsure);
         };
         let (now, other_now) = (suspect.latest()?, other_clock.latest()?);
@@ -211,13 +209,13 @@ impl Clocks {
         if moved.least - other_moved.most > alike || other_moved.least - moved.most > alike {
             return Some(Moved::Unlike);
         }
-        // A clock that has jumped there and back has moved now like one that has not.
+        // A clock that has jumped and jumped back ends up like one that has not moved.
         let from = if before.at >= jump.from.at { before } else { jump.from };
         let shift = Shift::between(from, jump.to).certain();
         if shift.abs() < SHIFT {
             return Some(Moved::Alike);
         }
-        // Is it certain that the other has moved by half as much at least, or that it has not?
+        // Has the other certainly moved by half as much at least, or certainly not?
         let (least, most) = if shift > 0 {
             (other_moved.least, other_moved.most)
         } else {
@@ -226,13 +224,13 @@ impl Clocks {
         match shift.abs() / 2 {
             half if least >= half => Some(Moved::Alike),
             half if most < half => Some(Moved::Unlike),
-            // Its reply has come late now, or it had then.
+            // One of its replies was late, now or then.
             _ => Some(Moved::Unsure),
         }
     }
 
-    /// What both nodes showed at the last look that was before `at`, or else at the oldest that there is. One whose
-    /// replies came soon enough is preferred.
+    /// The readings of both nodes at the last look before `at`, or else at the oldest look. A look in which the other's
+    /// reply came soon enough is preferred.
     fn both_before(
         &self,
         at: Timestamp,
@@ -254,15 +252,15 @@ impl Clocks {
     }
 }
 
-/// How another node's clock has moved, beside that of the suspect.
+/// How another node's clock has moved, compared with the suspect's.
 enum Moved {
     Alike,
     Unlike,
-    /// Its replies took too long to tell, or it has been met too late.
+    /// Its replies took too long to tell, or no look has both nodes.
     Unsure,
 }
 
-/// By how much a clock has moved against ours from one reading to another.
+/// How far a clock has moved against ours from one reading to another.
 struct Shift {
     least: i128,
     most: i128,
@@ -273,7 +271,7 @@ impl Shift {
         Self { least: to.least - from.most, most: to.most - from.least }
     }
 
-    /// What it has certainly moved by.
+    /// The distance that it has certainly moved.
     fn certain(&self) -> i128 {
         self.least.max(0) + self.most.min(0)
     }

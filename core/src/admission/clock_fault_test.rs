@@ -1,4 +1,4 @@
-//! Whose clock it was, reading by reading: the places at which the verdict changes.
+//! Which clock is to blame, reading by reading, at the limits where the verdict changes.
 
 use super::*;
 
@@ -10,13 +10,13 @@ fn at(us: i64) -> Timestamp {
     Timestamp::from_origin(Duration::from_micros(us.unsigned_abs()))
 }
 
-/// The node's clock is ahead of ours by `ahead`, or by `width` more: the time for which the reply was waited for.
+/// The node's clock is ahead of ours by `ahead`, or by up to `width` more: the time that the reply took.
 fn read(clock: &mut NodeClock, us: i64, ahead: i64, width: i64) {
     let shows = (YEARS + us + ahead).unsigned_abs();
     let _ = clock.handle_reading(at(us - width), at(us), shows);
 }
 
-/// Clocks that were all looked at when our own one showed a second.
+/// Clocks that were all looked at when our own clock showed one second.
 struct World {
     clocks: Clocks,
     nodes: Vec<NodeClock>,
@@ -30,7 +30,7 @@ impl World {
         world
     }
 
-    /// Reads the first nodes, which are ahead by so much, at the least, and so much more at the most.
+    /// Reads the first nodes. Each is ahead by the first number at least, and by the second more at most.
     fn read(&mut self, us: i64, shown: &[(i64, i64)]) {
         for (clock, (ahead, width)) in self.nodes.iter_mut().zip(shown) {
             read(clock, us, *ahead, *width);
@@ -60,7 +60,7 @@ impl World {
         self.clocks.judge(&witnesses, at(us), QUARANTINE)
     }
 
-    /// Of node 0 of three, all of which answer.
+    /// The verdict on node 0 of three, all of which answer.
     fn of_first(&mut self, us: i64) -> ClockFault {
         self.judge(&[0], &[0, 1, 2], us)[0].unwrap()
     }
@@ -94,7 +94,7 @@ fn less_than_25_ms_since_the_look_are_no_shift() {
     }
 }
 
-/// The node jumps by a second and is slewed back by half of that, as far as the others are by then.
+/// The node jumps by a second and is slewed back by half of that. By then the others have moved about as far.
 #[test]
 fn others_have_not_moved_where_it_is_certain_that_it_was_less_than_half_as_much() {
     for (most, clock_fault) in [(500_000, ClockFault::Undecided), (499_999, ClockFault::Node)] {
@@ -111,7 +111,7 @@ fn three_looks_are_kept() {
     for (later, clock_fault) in [(2, ClockFault::Node), (3, ClockFault::Undecided)] {
         let mut world = World::new(3);
         for look in 1..=later {
-            // Node 0 is not there.
+            // Node 0 does not answer.
             let us = SECOND + 10 * look * SECOND;
             (1..3).for_each(|node| read(&mut world.nodes[node], us, 0, 0));
             world.take_look(us);

@@ -1,7 +1,7 @@
-//! Whose clock has jumped, asked of all: which clocks are read and how often, and what follows from the verdict.
+//! The survey behind a jump: which clocks are read, how often, and what follows from the verdict.
 //!
-//! It carries out what `clock_fault` decides on the readings. It never lets a jump be judged by readings from before it, nor by
-//! a look in the middle of which another jump was seen.
+//! It carries out what `clock_fault` decides on the readings. It never lets a jump be judged by readings from before
+//! it, nor by a look during which another jump was seen.
 
 use alloc::{boxed::Box, vec::Vec};
 use core::mem;
@@ -12,22 +12,21 @@ use super::{
 };
 use crate::{command::NodeId, time::Timestamp};
 
-/// Two looks are taken, and two more where a further jump is seen in them, but no more often than this. Then it is
-/// left for the next time.
+/// A pair of looks is taken, and another pair where a further jump is seen in it, up to this many pairs. Then the
+/// question is left for the next survey.
 const MOST_LOOKS: usize = 4;
 
-/// Of each node, the series of its clock that has begun since it is in question.
+/// Per node in question, the series of its clock.
 type Suspects = Vec<Option<u64>>;
 
-/// The question whose clock it was.
+/// The question which clock has jumped.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(super) struct ClockSurvey {
-    /// As they were before the looks that are under way.
+    /// The suspects before the pair of looks under way.
     suspects: Suspects,
     looks_left: usize,
     stage: Stage,
-    /// The nodes that are to blame, and have to join again for the whole fleet, each in the epoch in which its jump was
-    /// seen.
+    /// The nodes to blame, each with the epoch in which its jump was seen. They have to join again for the whole fleet.
     blamed: Vec<(NodeId, u64)>,
 }
 
@@ -44,8 +43,7 @@ impl ClockSurvey {
         Self { suspects, looks_left: MOST_LOOKS, stage: Stage::Begun, blamed: Vec::new() }
     }
 
-    /// The nodes that are to be looked at next, after these have answered; `None` where it is judged or left for the
-    /// next time.
+    /// The nodes to look at next, after these answers; `None` once the jump is judged or left for the next survey.
     pub(super) fn poll(
         &mut self,
         admission: &mut Admission,
@@ -60,7 +58,7 @@ impl ClockSurvey {
                 let is_heard = |node: &NodeId| heard.iter().any(|(other, _)| other == node);
                 let answers = |node: &NodeId| match clocks.get(node.index()).copied().flatten() {
                     Some(clock) => clock.read_at().is_some_and(|at| at >= since),
-                    // One that does not tell its clock is not heard while it is in question, but it is there.
+                    // A node that does not tell its clock is not heard while in question, but it is reachable.
                     None => admission.in_question(*node).is_some() || is_heard(node),
                 };
                 let answered: Vec<_> = asked.into_iter().filter(answers).collect();
@@ -89,8 +87,8 @@ impl ClockSurvey {
         self.blamed
     }
 
-    /// Where it was our own clock nobody is blamed. Where too few can tell, the nodes in question do not vote for this
-    /// client until they can, or until a quarantine is over that only this client keeps.
+    /// Blames no node where our own clock jumped. Where too few can tell, the nodes in question do not vote for this
+    /// client until the others can tell, or until a quarantine is over that only this client keeps.
     fn judge(
         &mut self,
         admission: &mut Admission,
@@ -122,22 +120,22 @@ impl ClockSurvey {
 }
 
 impl Admission {
-    /// The epoch in which a node's clock was seen to jump, until that has been dealt with.
+    /// The epoch in which a node's clock was seen to jump, until the jump is settled.
     fn in_question(&self, node: NodeId) -> Option<u64> {
         self.record(node)?.jumped_in
     }
 }
 
-/// Notes what the clocks have shown at a look at everyone that began at `since`.
+/// Notes the clocks after a look at all nodes that began at `since`.
 pub(super) fn note_clocks(admission: &mut Admission, views: &[ConnectionView], since: Timestamp) {
-    // One that shows a jump is judged first.
+    // A jump is judged first.
     if admission.nodes.iter().all(|record| record.jumped_in.is_none()) {
         let clocks: Vec<_> = views.iter().map(|view| view.clock).collect();
         admission.clocks.handle_look(since, &clocks);
     }
 }
 
-/// Whether a node tells its clock and was not there when all were looked at together.
+/// Whether a node tells its clock and is missing in the last look at all nodes.
 pub(super) fn just_met(admission: &Admission, views: &[ConnectionView], node: NodeId) -> bool {
     let tells = views.get(node.index()).is_some_and(|view| view.clock.is_some());
     tells && !admission.has_seen_clock(node)

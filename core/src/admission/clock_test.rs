@@ -37,7 +37,7 @@ fn each_jump_begins_a_series_and_nothing_else_does() {
     assert_eq!(clock.series(), series);
     let sent_before = clock.series();
     assert!(!reading(&mut clock, 50_000, 60_000));
-    // What was sent before the jump and is answered behind the reply that showed it is steady by itself.
+    // A command from before the jump, answered behind the reply that showed it, is steady by itself.
     assert!(reading(&mut clock, 50_001, 60_001));
     assert_ne!(clock.series(), sent_before);
     let sent_after = clock.series();
@@ -85,7 +85,7 @@ fn the_latest_reading_tells_the_time_there() {
     assert_eq!(clock.at(at(20)), Some(YEARS + 17_000));
 }
 
-/// A clock that is first read at nothing, by a reply that took no time.
+/// A clock that is first read at time zero, by a reply that took no time.
 fn read_at_once() -> NodeClock {
     let mut clock = NodeClock::default();
     assert!(clock.handle_reading(at(0), at(0), YEARS));
@@ -105,7 +105,7 @@ fn the_step_that_is_no_jump_yet_is_as_large_as_two_clocks_may_be_grained() {
 
 #[test]
 fn what_is_compared_with_is_ten_seconds_old_at_least_and_no_less_certain_than_a_second_more() {
-    // Half a second ahead is followed as a step of its own, once what is compared with is taken from there.
+    // A lead of half a second makes the way back a jump, once the anchor is taken there.
     let compared_with = |sent: u64, arrived: u64| {
         let mut clock = read_at_once();
         assert!(clock.handle_reading(at(sent), at(arrived), YEARS + arrived * 1000 + 500_000));

@@ -1,4 +1,4 @@
-//! What is seen of a node without asking it, and what that says of its standing.
+//! What a connection shows of a node without a command, and what that says of its standing.
 //!
 //! It decides that a node loses its standing with its connection, or to another process. It never gives one back.
 
@@ -7,20 +7,20 @@ use alloc::{sync::Arc, vec::Vec};
 use super::{Admission, NodeClock};
 use crate::command::NodeId;
 
-/// What is seen of a node without asking it.
+/// What a connection shows of a node without a command.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub struct ConnectionView {
-    /// Whether it is connected, so that it can be looked at; `None` where that cannot be told. Then it stands where it
-    /// stood, until it can be.
+    /// Whether it is connected, so that it can be looked at; `None` where that is unknown. Then its standing stays
+    /// until it is known.
     pub connected: Option<bool>,
-    /// The process behind it.
+    /// The identity of the node's process.
     pub identity: Option<Arc<str>>,
     /// Its clock, if it tells that.
     pub clock: Option<NodeClock>,
 }
 
 impl ConnectionView {
-    /// What is seen of a node.
+    /// A view with these values.
     pub const fn new(
         connected: Option<bool>,
         identity: Option<Arc<str>>,
@@ -38,7 +38,7 @@ pub(super) fn connected(views: &[ConnectionView]) -> Vec<NodeId> {
 }
 
 impl Admission {
-    /// What was seen of a node when a probe began.
+    /// Takes what a connection showed of a node when a probe began.
     pub(super) fn handle_view(
         &mut self,
         node: NodeId,
@@ -49,10 +49,10 @@ impl Admission {
         if connected {
             record.handle_identity(identity);
         } else {
-            // Whatever comes back may have forgotten. One that is joining goes on waiting, unless another process
-            // comes back in its place.
+            // A node that comes back may have forgotten. A joining node goes on waiting, unless another process comes
+            // back in its place.
             record.lapse_if_ready();
-            // Whose it is, it says when it is back.
+            // The node says which list it belongs to when it is back.
             record.of_others = false;
         }
     }

@@ -1,21 +1,20 @@
 //! When a node may vote: the quarantine of nodes that may have forgotten what they granted.
 //!
-//! A node that restarted, was flushed, replaced or rolled back may have lost locks and counters. Each node
-//! carries a marker with the identity it was admitted under; a node without it is *joining*. A client waits
-//! out the quarantine, raises the node's floor to what a majority of the others has
-//! issued, and lets it vote.
+//! A node that restarted, was flushed, replaced or rolled back may have lost locks and counters. Each node carries a
+//! marker with the identity it was admitted under; a node without it is *joining*. A client waits out the quarantine,
+//! raises the node's floor to the largest counter that a majority of the others has issued, and lets it vote.
 //!
-//! Quarantines add up. Each client counts the time that it sees the node joining, by its own steady clock, and tells the
-//! node, which keeps the longest time that it was told and tells it to those who come. A client begins with what it was
-//! told, and adds the time since then. Each number is less than the true time since the node began to join in that
-//! epoch, and so is the largest of them: nothing is added up that was counted by two.
+//! Quarantine time accumulates across clients. Each client counts, by its own steady clock, how long it sees the node
+//! joining, and tells the node. The node keeps the longest time that it was told, and tells it to later clients. A
+//! client begins with the time that it was told, and adds the time since then. No number exceeds the true time since
+//! the node began to join in that epoch: no moment is counted twice.
 //!
-//! The wait is for exclusion: every lease that the node may have forgotten is over then. Tokens rest on no clock,
-//! and so not on that wait. Whoever reads how high the counters of the others are *seals* them, and a vote counts
-//! only under the seal that its round knew when it began:
+//! The wait serves exclusion: after it, every lease that the node may have forgotten is over. Tokens rest on no clock,
+//! and so not on that wait. A client *seals* the other nodes before it trusts how high their counters are. A vote
+//! counts only under the seal that its round knew when it began:
 //!
-//! - A round that began before the seal cannot vote there behind it. What it voted there before, the reader has
-//!   seen.
+//! - A round that began before the seal cannot vote there behind it. The client that seals has seen its votes from
+//!   before.
 //! - A round that began behind the seal began after the node had forgotten, and so has no vote of its earlier life.
 //!
 //! A quorum with a vote of the node's earlier life shares a node with the sealed majority. So the floor is not below
@@ -37,25 +36,25 @@
 //!
 //! # Invariants
 //!
-//! - **M1** A node may vote only if the last that was seen of it is a marker that says so: whatever takes its standing
-//!   away, only a marker that was asked for after that gives it back.
-//! - **M2** While a node's clock is in question, no answer of its lets it vote. The question ends by a verdict: it was
-//!   ours, or nobody's; or the node is to blame, and has answered a look that makes it join again.
-//! - **M3** What was asked of a node before its standing was taken away counts no more after that.
-//! - **M4** A node is let in only in the epoch in which it has waited, and after the whole quarantine of the longest ttl
-//!   that any node knows of by then. Data that is older than what was seen of the same process waits anew.
-//! - **M5** Its counters go on above all that a majority of the others has said, each of which was sealed after the node
-//!   was seen joining in this epoch; or above the wall clock, where a majority has forgotten and all that were joining
-//!   were told so before.
-//! - **M6** A node is made to join again only for a jump that is its own, in the epoch in which that was seen, or because
-//!   its data went back.
+//! - **M1** A node may vote only if the last seen of it is a marker that says so. Once its standing is taken away, only
+//!   a marker that was asked for after that gives it back.
+//! - **M2** While a node's clock is in question, none of its answers lets it vote. The question ends by a verdict: our
+//!   own clock jumped, or nobody's; or the node is to blame, and has answered a look that makes it join again.
+//! - **M3** Once a node's standing is taken away, answers to earlier commands no longer count.
+//! - **M4** A node is let in only in the epoch in which it has waited, and after the whole quarantine of the longest
+//!   ttl that any node knows of by then. A node with older data than was seen of the same process waits anew.
+//! - **M5** Its counters go on above every counter told by a majority of the others, each sealed after the node was
+//!   seen joining in this epoch; or above the wall clock, where a majority has forgotten and all joining nodes were
+//!   told so before.
+//! - **M6** A node is made to join again only for a jump that is its own, in the epoch in which that was seen, or
+//!   because its data went back.
 //! - **M7** The others are sealed once for each node and epoch, and not before they could tell.
-//! - **M8** Who is blamed is decided by all clocks, read together twice since the last jump was seen.
-//! - **M9** What a client counts of a wait, and tells, is no longer than the true time since the node began to join in that
-//!   epoch, by the steady clocks of those who saw it. A new epoch begins with nothing, and what is told of an epoch that is
-//!   older than another that was seen of the same process is not believed.
-//! - **M10** Of two lists of nodes that share one which answers both, at most one lets its first node in: before that, every
-//!   node that answers is held for the list, and what is held for one list is never held for another.
+//! - **M8** Blame is decided by all clocks, read together twice since the last jump was seen.
+//! - **M9** The wait that a client counts and tells is no longer than the true time since the node began to join in
+//!   that epoch, by the steady clocks of the clients that saw it. A new epoch begins at zero. A marker of an older
+//!   epoch than one seen of the same process is not believed.
+//! - **M10** Of two lists that share a node which answers both, at most one lets its first node in. Before that, every
+//!   node that answers is held for the list, and a node held for one list is never held for another.
 //!
 //! They are tested, each by name, in `tests/proof/protocol/admission`.
 
@@ -101,24 +100,24 @@ pub struct Admission {
     policy: AdmissionPolicy,
     /// The longest ttl of this client.
     own: Duration,
-    /// Whether it has been said that a node knew of a shorter one.
+    /// Whether `MaxTtlRaised` was already reported.
     raised: bool,
-    /// The longest round, which may still count a vote of the node's earlier life.
+    /// The longest duration of a round, which may still count a vote of the node's earlier life.
     longest_round: Duration,
-    /// The highest floor of any node, as far as it is known.
+    /// The highest known floor of any node.
     floor: u64,
-    /// The hint that was given last.
+    /// The last hint.
     hinted: u64,
     nodes: Vec<NodeRecord>,
     clocks: Clocks,
-    /// When all nodes are looked at next, whatever else there is to see to.
+    /// When all nodes are looked at next.
     next_look: Option<Timestamp>,
     news: VecDeque<AdmissionNews>,
 }
 
 impl Admission {
-    /// A fleet of which nothing is known yet. `max_ttl` is this client's own longest ttl, and
-    /// `longest_round` the longest that one of its rounds can take.
+    /// A fleet with no node known yet. `max_ttl` is this client's own longest ttl, and `longest_round` the longest that
+    /// one of its rounds can take.
     pub fn new(
         quorum: Quorum,
         policy: AdmissionPolicy,
@@ -140,18 +139,18 @@ impl Admission {
         }
     }
 
-    /// Where a node stands.
+    /// The standing of a node.
     pub fn standing(&self, node: NodeId) -> Standing {
         self.record(node).map(|record| record.standing).unwrap_or_default()
     }
 
-    /// The longest ttl of the fleet, as far as it is known.
+    /// The longest known ttl of the fleet.
     pub fn longest(&self) -> Duration {
         self.nodes.iter().map(|record| record.max_ttl).fold(self.own, Duration::max)
     }
 
-    /// A look that says what this client is set to. Where a node belongs to another list, and no majority has been let in for
-    /// this one, the client gives up what it has meant: its list may be the wrong one.
+    /// A look with this client's longest ttl. If a node belongs to another list and no majority was let in for this
+    /// list, the look withdraws this list's claims: the list may be wrong.
     pub(super) fn look(&self) -> Join {
         let look = Join::look(self.own);
         let made =
@@ -160,14 +159,14 @@ impl Admission {
         if is_made || !self.has_others() { look } else { look.errand(Errand::Withdraw) }
     }
 
-    /// Whether this client has said on a node that it means to use it, and no node was let in there yet.
+    /// Whether a node has a claim of this list that is not made yet.
     pub fn has_meant(&self) -> bool {
         let meant =
             |record: &NodeRecord| record.marker.is_some_and(|marker| marker.claim != Claim::Made);
         self.nodes.iter().any(meant)
     }
 
-    /// Whether a node belongs to another list, by the last that it said.
+    /// Whether a node belongs to another list, by its last answer.
     pub(super) fn has_others(&self) -> bool {
         self.nodes.iter().any(|record| record.of_others)
     }
@@ -189,25 +188,24 @@ impl Admission {
         self.record(node)?.remaining(self.quarantine(), now)
     }
 
-    /// The epoch in which a node was last seen. A jump of its clock counts for that one only: whoever notices it
-    /// late must not put a node in quarantine that has been through it.
+    /// The epoch in which a node was last seen. A jump of its clock counts for that epoch only: a client that notices
+    /// it late must not put the node into a second quarantine.
     pub fn epoch(&self, node: NodeId) -> Option<u64> {
         Some(self.record(node)?.marker?.epoch)
     }
 
-    /// What is known of each node, for a round that begins now.
+    /// The epoch and seal of each node, for a round that begins now.
     pub fn marks(&self) -> Box<[EpochMark]> {
         let mark = |record: &NodeRecord| record.marker.map(|m| m.mark()).unwrap_or_default();
         self.nodes.iter().map(mark).collect()
     }
 
-    /// Whether the clock of this node was read when those of all were read together last, so that a jump can be judged
-    /// by it.
+    /// Whether the last look at all clocks has read this node's, so that a jump can be judged by it.
     pub fn has_seen_clock(&self, node: NodeId) -> bool {
         self.clocks.has_seen(node)
     }
 
-    /// Takes from the marker of a node what it says of the fleet, and nothing of the node itself.
+    /// Takes from a node's marker what it says of the fleet, and not the node's standing.
     pub fn handle_news(&mut self, node: NodeId, marker: Marker) {
         if let Some(record) = self.nodes.get_mut(node.index()) {
             record.max_ttl = record.max_ttl.max(marker.max_ttl);
@@ -215,9 +213,9 @@ impl Admission {
         self.floor = self.floor.max(marker.floor);
     }
 
-    /// Takes the marker of a node, read at `now`. False says that its data is older than what has been seen of the
-    /// same epoch before: it has been restored from somewhere, must not vote, and has to join again. Of a node whose
-    /// clock is in question nothing is taken.
+    /// Takes the marker of a node, read at `now`. Returns false if its data is older than was seen of the same process
+    /// before: the node was restored from a backup, must not vote, and has to join again. While a node's clock is in
+    /// question, its marker is ignored.
     #[must_use]
     pub fn handle_marker(&mut self, node: NodeId, marker: Marker, now: Timestamp) -> bool {
         let Some(record) = self.nodes.get_mut(node.index()) else { return true };
@@ -239,29 +237,29 @@ impl Admission {
         true
     }
 
-    /// The node was disconnected, or refused to vote: whatever was known of it may be wrong.
+    /// Takes away the standing of a node that was disconnected or refused to vote: what was known of it may be wrong.
     pub fn handle_forgotten(&mut self, node: NodeId) {
         if let Some(record) = self.nodes.get_mut(node.index()) {
             record.lapse();
         }
     }
 
-    /// Another process is there: what was known of the one before says nothing of it.
+    /// Takes note of another process behind the node: what was known of the former says nothing of it.
     pub fn handle_replaced(&mut self, node: NodeId) {
         if let Some(record) = self.nodes.get_mut(node.index()) {
             record.handle_replaced();
         }
     }
 
-    /// The node has said that it is not admitted, or not in the state that was asked for. True says that it has to be
-    /// looked at: one that is joining has said so before, and goes on waiting.
+    /// The node has said that it is not admitted, or not in the expected state. Returns true if it has to be looked at.
+    /// A joining node goes on waiting instead.
     #[must_use]
     pub fn handle_not_admitted(&mut self, node: NodeId) -> bool {
         self.nodes.get_mut(node.index()).is_some_and(NodeRecord::lapse_if_ready)
     }
 
-    /// The node's clock was seen to jump. `seen` is the epoch in which its session has seen it ready last: a look that
-    /// is under way may have told of a newer one. A node of which no epoch is known has voted for nobody here.
+    /// The node's clock was seen to jump. `seen` is the epoch in which its session last saw it ready: a look under way
+    /// may have told of a newer one. A node without a known epoch has not voted for this client.
     pub fn handle_clock_jumped(&mut self, node: NodeId, seen: Option<u64>) {
         let epoch = self.epoch(node).max(seen).unwrap_or(u64::MAX);
         if let Some(record) = self.nodes.get_mut(node.index()) {
@@ -269,8 +267,8 @@ impl Admission {
         }
     }
 
-    /// The node's marker could not be read or set, for a reason that does not pass by itself. It would not vote
-    /// either. True says that this is new.
+    /// The node's marker could not be read or set, for a reason that does not pass by itself. It would not vote either.
+    /// Returns true the first time.
     pub fn handle_unreadable(&mut self, node: NodeId) -> bool {
         let Some(record) = self.nodes.get_mut(node.index()) else { return false };
         record.lapse_if_ready();
@@ -285,7 +283,7 @@ impl Admission {
         let _ = self.handle_unreadable(node);
     }
 
-    /// A node that is in use knew of no ttl as long as this client's: from now on it does.
+    /// Reports once that a node in use knew no ttl as long as this client's.
     fn tell_raised(&mut self, node: NodeId, marker: Marker) {
         let in_use = marker.claim == Claim::Made && !marker.max_ttl.is_zero();
         if in_use && marker.max_ttl < self.own && !core::mem::replace(&mut self.raised, true) {
@@ -294,7 +292,7 @@ impl Admission {
         }
     }
 
-    /// What has happened since this was asked last, one after the other.
+    /// The next event, in the order of their occurrence.
     pub fn poll_news(&mut self) -> Option<AdmissionNews> {
         self.news.pop_front()
     }

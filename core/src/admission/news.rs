@@ -1,4 +1,4 @@
-//! What has come of the nodes' standing, for a log. Nothing is decided by it.
+//! Events of the nodes' standing, for a log. They decide nothing.
 
 use alloc::boxed::Box;
 use core::time::Duration;
@@ -6,14 +6,14 @@ use core::time::Duration;
 use super::{AdmissionBlock, ClockFault, Floor};
 use crate::command::NodeId;
 
-/// What has happened, for a log. Nothing depends on whether it is read.
+/// An event, for a log. Nothing depends on whether it is read.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub enum AdmissionNews {
     /// A node has begun to wait.
     Quarantined {
         /// Which.
         node: NodeId,
-        /// How long that still lasts, as far as the longest ttl is known.
+        /// The time left, by the longest ttl known.
         quarantine: Duration,
     },
     /// A node whose quarantine is over has to wait longer.
@@ -23,22 +23,22 @@ pub enum AdmissionNews {
         /// Why.
         block: AdmissionBlock,
     },
-    /// A node has been admitted by this client.
+    /// This client has admitted a node.
     Admitted {
         /// Which.
         node: NodeId,
-        /// From where its counters go on.
+        /// Where its counters go on.
         floor: Floor,
     },
-    /// This client uses longer leases than a node knew of, which waits for longer from now on where it may have forgotten.
+    /// This client uses longer leases than a node knew of. From now on the node's quarantines last longer.
     MaxTtlRaised {
         /// Which node said so first.
         node: NodeId,
         /// The longest ttl that it knew of.
         from: Duration,
-        /// That of this client.
+        /// This client's longest ttl.
         to: Duration,
     },
-    /// Jumps have been judged: who is to blame for that of each node, where there is one.
+    /// Clock jumps were judged: per node with a jump, whose clock is to blame.
     Judged(Box<[Option<ClockFault>]>),
 }

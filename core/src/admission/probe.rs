@@ -1,8 +1,8 @@
-//! One probe to the nodes: what is read of which node next, what is asked of it beside, and when to come again.
+//! One probe of the nodes: which nodes to look at next, what each look asks for, and when to probe again.
 //!
-//! It asks one thing at a time: whoever pumps it carries out what [`Probe::poll`] says, hands in the answers as they
-//! come, and polls again when all have come or the time is up. It decides. It never takes an answer that was asked for
-//! before the node's standing was taken away, nor that of a node whose clock is in question. A node that refuses meanwhile
+//! It asks one thing at a time. The driver carries out the step of [`Probe::poll`], hands in the answers as they come,
+//! and polls again when all have come or the time is up. It decides. It never takes an answer that was asked for before
+//! the node's standing was taken away, nor that of a node whose clock is in question. A node that refuses meanwhile
 //! does not wait for the others: it is looked at beside the step.
 
 use alloc::{collections::VecDeque, vec::Vec};
@@ -17,22 +17,22 @@ use super::{
 };
 use crate::{command::NodeId, time::Timestamp};
 
-/// What one probe has come to. It begins with [`Admission::begin_probe`].
+/// The state of one probe. It begins with [`Admission::begin_probe`].
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Probe {
     everyone: bool,
-    /// Whether something was found that has to be looked at again soon.
+    /// Whether another probe is needed soon.
     again: bool,
-    /// Those whose standing is to be found out.
+    /// The nodes whose standing this probe finds out.
     nodes: Vec<NodeId>,
     stage: Stage,
-    /// To whom the last step went, and when.
+    /// The guards of the nodes that the last step asked.
     asked: Vec<VoteGuard>,
-    /// What has been answered to it.
+    /// The answers to the last step.
     heard: Vec<(NodeId, Marker)>,
-    /// Who is looked at beside it.
+    /// The guards of the nodes looked at beside the step.
     beside: Vec<VoteGuard>,
-    /// Whose data has turned out to be older than what was seen before, and in which epoch.
+    /// The nodes whose data is older than was seen before, each with its epoch.
     went_back: Vec<(NodeId, u64)>,
     admitted: bool,
 }
@@ -40,24 +40,24 @@ pub struct Probe {
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 enum Stage {
     Begun,
-    /// It is found out whose clock has jumped.
+    /// The survey finds out whose clock has jumped.
     Judging(ClockSurvey),
-    /// The nodes that are not known are looked at since then, and those that are to blame made to join again, each in
-    /// the epoch in which its jump was seen.
+    /// The probe's nodes are looked at since then. The blamed nodes are made to join again, each in the epoch in which
+    /// its jump was seen.
     Reading {
         since: Timestamp,
         blamed: Vec<(NodeId, u64)>,
     },
-    /// Those whose data went back, such as to a backup, are made to join again.
+    /// Nodes whose data went back, for example to a backup, are made to join again.
     JoiningAgain {
         since: Timestamp,
         read: Vec<NodeId>,
     },
-    /// The clocks of all are read together since then, for the sake of a node that has just been met.
+    /// All clocks are read together since then, for a node that was just met.
     Meeting {
         since: Timestamp,
     },
-    /// One node is let in, and these are due after it.
+    /// One node is let in; `due` come after it.
     Admitting {
         candidate: Candidate,
         due: VecDeque<NodeId>,
@@ -66,7 +66,7 @@ enum Stage {
 }
 
 impl Admission {
-    /// Takes what any answer to a look says, whatever it was asked for. False says that the answer counts no further.
+    /// Takes what every answer to a look says, whatever its purpose. Returns false if the answer counts no further.
     fn handle_answer(&mut self, vote_guard: VoteGuard, epoch: u64, forced: bool) -> bool {
         if !self.counts(vote_guard) {
             return false;
@@ -74,7 +74,7 @@ impl Admission {
         let Some(record) = self.nodes.get_mut(vote_guard.node.index()) else { return false };
         record.unreadable = false;
         record.newest = record.newest.max(epoch);
-        // One that was seen since it was asked has taken its standing away, and the answer does not count.
+        // A jump seen after the question has taken the standing away, and such an answer does not get here.
         if forced {
             record.forget_jump();
         }
@@ -83,7 +83,7 @@ impl Admission {
 }
 
 impl Probe {
-    /// A probe to the nodes whose standing is not known, or to all.
+    /// A probe of the nodes that are not ready, or of all.
     pub const fn new(everyone: bool) -> Self {
         Self {
             everyone,
@@ -98,8 +98,8 @@ impl Probe {
         }
     }
 
-    /// What to do next, once the step before has been answered or its time is up. `views` are of all nodes, as they
-    /// are just now; `now` is the time of our steady clock, and `wall_us` that of our wall clock in microseconds.
+    /// The next step, once the step before was answered or its time is up. `views` are the current views of all nodes.
+    /// `now` is the time of our steady clock, and `wall_us` that of our wall clock in microseconds.
     pub fn poll(
         &mut self,
         admission: &mut Admission,
@@ -114,12 +114,12 @@ impl Probe {
             self.asked.clear();
             self.beside.clear();
             match step {
-                // Nobody is to be asked, and everybody has answered.
+                // No node is to be asked, so none has to answer.
                 Some(ProbeStep::Look(joins)) if joins.is_empty() => {}
                 Some(ProbeStep::Look(mut joins)) => {
                     for (node, join) in &mut joins {
                         self.asked.push(admission.vote_guard(*node));
-                        // `now` is before it is sent: the node hears of no moment that has not passed.
+                        // `now` is before the send: the wait that the node is told is never too long.
                         *join = join.waited(admission.standing(*node).waited(now));
                     }
                     return ProbeStep::Look(joins);
@@ -135,7 +135,7 @@ impl Probe {
         }
     }
 
-    /// Takes the marker that a node has answered with to the look of the last step, at `now`.
+    /// Takes the marker with which a node answered the last step, at `now`.
     pub fn handle_marker(
         &mut self,
         admission: &mut Admission,
@@ -158,7 +158,7 @@ impl Probe {
             Stage::Admitting { candidate, .. } => candidate.takes(node, &marker),
             _ => false,
         };
-        // The session knows of a new seal by now, and rounds that begin now must know of it too.
+        // The session knows the new seal by now, and new rounds must know it too.
         let sealed = marker.ready && admission.standing(node) == Standing::Ready;
         if (takes || sealed) && !admission.handle_marker(node, marker, now) {
             self.again = true;
@@ -168,9 +168,9 @@ impl Probe {
         self.heard.push((node, marker));
     }
 
-    /// The nodes that have lost their standing since they were looked at, as one that another client has sealed, and are to
-    /// be looked at beside the step: that may wait for a node that hangs. Each marker goes to
-    /// [`handle_beside`](Probe::handle_beside). To be asked when a step begins, and whenever a node refuses.
+    /// The nodes to look at beside the step, as the step may wait for a node that hangs. Each has lost its standing
+    /// since its last look, for example because another client sealed it. Each marker goes to
+    /// [`handle_beside`](Probe::handle_beside). The driver calls this when a step begins, and whenever a node refuses.
     pub fn poll_beside(
         &mut self,
         admission: &Admission,
@@ -182,7 +182,7 @@ impl Probe {
             let vote_guard = admission.vote_guard(node);
             let is_asked =
                 self.beside.contains(&vote_guard) || reads && self.asked.contains(&vote_guard);
-            // Of one that has just been met, or has another process, the next probe finds out more.
+            // A node that was just met, or has another process, is left to the next probe.
             let is_known = admission.has_lapsed(node, view.identity.as_ref())
                 && !clock_survey::just_met(admission, views, node);
             if view.connected == Some(true) && is_known && !is_asked {
@@ -193,7 +193,7 @@ impl Probe {
         joins
     }
 
-    /// Takes the marker that a node has answered with which is looked at beside the step, at `now`.
+    /// Takes the marker of a node that is looked at beside the step, at `now`.
     pub fn handle_beside(
         &mut self,
         admission: &mut Admission,
@@ -205,17 +205,17 @@ impl Probe {
         if vote_guard
             .is_some_and(|vote_guard| admission.handle_answer(*vote_guard, marker.epoch, false))
         {
-            // The next probe makes one join again whose data went back.
+            // The next probe makes a node join again whose data went back.
             self.again |= !admission.handle_marker(node, marker, now);
         }
     }
 
-    /// The node has been let in.
+    /// Takes note that the node was let in.
     pub const fn handle_admitted(&mut self) {
         self.admitted = true;
     }
 
-    /// What is done next, and `None` where that needs no answer.
+    /// The next step, and `None` where it needs no answer.
     fn advance(
         &mut self,
         admission: &mut Admission,
@@ -257,7 +257,7 @@ impl Probe {
                 clock_survey::note_clocks(admission, views, since);
                 self.choose(admission, now)
             }
-            // A node that has just been met was not looked at together with the others.
+            // A node that was just met has not been looked at together with the others.
             Stage::JoiningAgain { read, .. }
                 if read.iter().any(|node| clock_survey::just_met(admission, views, *node)) =>
             {
@@ -283,7 +283,7 @@ impl Probe {
         }
     }
 
-    /// Notes what is seen of the nodes, and decides which of them are looked at.
+    /// Takes the views of the nodes, and decides which nodes are looked at.
     fn meet(&mut self, admission: &mut Admission, views: &[ConnectionView]) {
         for (node, view) in admission.everyone().zip(views) {
             let Some(connected) = view.connected else {
@@ -292,7 +292,7 @@ impl Probe {
             };
             admission.handle_view(node, connected, view.identity.as_ref());
             let looks = match admission.standing(node) {
-                // Another client may let a joining one vote.
+                // Another client may admit a joining node.
                 Standing::Unknown | Standing::Joining { .. } => true,
                 Standing::Ready => self.everyone,
             };

@@ -1,6 +1,6 @@
 //! When the nodes are looked at, and which are due.
 //!
-//! It decides when a probe begins, and whether it is at everyone. It must not let a node that is ready go unread for longer
+//! It decides when a probe begins, and whether it is of all nodes. It must not leave a ready node unread for longer
 //! than its clock may stray.
 
 use alloc::vec::Vec;
@@ -9,18 +9,17 @@ use core::time::Duration;
 use super::{Admission, Probe, Standing};
 use crate::{command::NodeId, time::Timestamp};
 
-/// How long to wait before an admission that could not be finished is tried again.
+/// The pause before an unfinished admission is tried again.
 const AGAIN: Duration = Duration::from_millis(500);
 
-/// How often the nodes that are ready are looked at too, whatever else there is to see to: the longer ago a clock
-/// was read, the larger a jump of it that is not seen.
+/// How often ready nodes are looked at too. The older the last reading of a clock is, the larger a jump it can miss.
 pub(crate) const READ_EVERY: Duration = Duration::from_secs(10);
 
-/// A sleep until the next look is no shorter than this: a steady clock that runs slow is behind when it ends.
+/// The shortest sleep until the next look: a slow steady clock is behind when the sleep ends.
 const SHORTEST: Duration = Duration::from_millis(50);
 
 impl Admission {
-    /// Begins to see to the nodes: to those whose standing is not known, and to all every ten seconds.
+    /// Begins a probe of the nodes that are not ready, and of all nodes every ten seconds.
     pub fn begin_probe(&mut self, now: Timestamp) -> Probe {
         let everyone = self.next_look.is_some_and(|at| now >= at);
         if everyone || self.next_look.is_none() {
@@ -47,7 +46,7 @@ impl Admission {
         self.everyone().filter(|node| self.remaining(*node, now) == Some(Duration::ZERO)).collect()
     }
 
-    /// When to come again.
+    /// The pause until the next probe.
     pub(super) fn pause(&self, waiting: bool, now: Timestamp) -> Duration {
         let pause = match self.poll_timeout() {
             // Another client may be faster.

@@ -1,7 +1,7 @@
-//! Where one node stands with one client, and all that the client knows of it for that.
+//! One node's standing with one client, and what the client knows of the node for that.
 //!
-//! It decides when a standing is taken away and what may give it back. It never goes back to `Ready` but by a marker
-//! that says so, and never by one that is older than another that was seen of the same process.
+//! It decides when a standing is taken away and what may give it back. Only a marker that says so makes a node `Ready`
+//! again, and never a marker that is older than another seen of the same process.
 
 use alloc::sync::Arc;
 use core::time::Duration;
@@ -12,7 +12,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// Where one node stands.
+/// The standing of one node.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub enum Standing {
     /// Its marker has not been read since it was last connected, or it has to be admitted anew.
@@ -20,20 +20,20 @@ pub enum Standing {
     Unknown,
     /// It may vote.
     Ready,
-    /// It may have forgotten, and has been waiting since then, on the client's clock.
+    /// It may have forgotten, and waits its quarantine.
     Joining {
-        /// When this client first saw it so, or was last told of a longer wait than it had seen itself.
+        /// When this client first saw it joining, or was last told of a longer wait than it had counted, by its clock.
         since: Timestamp,
-        /// For how long it had been joining by then, as other clients have counted it by their clocks.
+        /// How long it had been joining by then, as counted by other clients' clocks.
         waited: Duration,
-        /// The epoch that it waits in. In another one, the wait begins again.
+        /// The epoch that it waits in. In another epoch, the wait begins again.
         epoch: u64,
     },
 }
 
 impl Standing {
-    /// Of a node that is joining: in which epoch, and for how long at the least by `now`. Whoever told of a wait had
-    /// counted it before our own time with the node began, so that no moment is counted twice.
+    /// Of a joining node: its epoch, and how long it has waited at least by `now`. Other clients counted `waited`
+    /// before `since`, so that no moment is counted twice.
     pub fn waited(self, now: Timestamp) -> Option<(u64, Duration)> {
         match self {
             Self::Joining { since, waited, epoch } => {
@@ -51,65 +51,65 @@ pub enum VoteBlock {
     NotLookedAt,
     /// Its marker could not be read or set, for a reason that does not pass by itself.
     MarkerUnreadable,
-    /// Another process is there than the one whose standing is known.
+    /// The node is another process than the one whose standing is known.
     AnotherProcess,
-    /// Its clock seems to have jumped, and it has not been judged yet whose clock that was, or could not be.
+    /// Its clock seems to have jumped, and the question whose clock it was is open, or could not be judged.
     ClockInQuestion,
     /// It may have forgotten what it granted.
     Quarantined {
-        /// How long the quarantine still lasts. Where it is over, the others are being asked.
+        /// How long the quarantine still lasts. At zero, the other nodes are being asked.
         remaining: Duration,
     },
-    /// Its quarantine is over, and yet it cannot be admitted.
+    /// Its quarantine is over, but it cannot be admitted yet.
     HeldBack(AdmissionBlock),
 }
 
-/// A node's standing at the time when something was asked of it. What is answered after the standing was taken away
-/// may be from before whatever that was, and counts no more: [`Admission::counts`].
+/// A node's standing at the time of a command. An answer that comes after the standing was taken away may be from
+/// before the cause of that, and no longer counts: [`Admission::counts`].
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct VoteGuard {
     pub(super) node: NodeId,
     lapses: u64,
-    /// What its marker had said last.
+    /// Its last marker's epoch and seal.
     mark: Option<EpochMark>,
 }
 
-/// All that is known of one node.
+/// Everything known of one node.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub(super) struct NodeRecord {
     pub(super) standing: Standing,
-    /// What its marker said last. It outlives the standing, as older data of the same process is known by it.
+    /// Its last marker. It outlives the standing, to recognize older data of the same process.
     pub(super) marker: Option<Marker>,
-    /// The newest epoch that any answer of this process has told, also one that was asked for the sake of another node.
+    /// The newest epoch in any answer of this process, even to a look for another node's admission.
     pub(super) newest: u64,
-    /// How often its standing has been taken away.
+    /// How often its standing was taken away.
     pub(super) lapses: u64,
-    /// The epoch in which its clock was seen to jump, so that it may have to join again though it has not restarted;
-    /// until that has been dealt with.
+    /// The epoch in which its clock was seen to jump, until the jump is settled. The node may have to join again
+    /// without a restart.
     pub(super) jumped_in: Option<u64>,
-    /// The floor that a sealed majority of the others gave it, and the epoch for which that holds.
+    /// The epoch in which a sealed majority of the others gave it a floor, and that floor.
     sealed_floor: Option<(u64, Floor)>,
-    /// The process that was last seen behind it.
+    /// The last process seen behind it.
     identity: Option<Arc<str>>,
     /// Whether its marker could not be read or set, for a reason that does not pass by itself.
     pub(super) unreadable: bool,
-    /// Whether it belongs to another list of nodes, by the last that it said.
+    /// Whether it belongs to another list of nodes, by its last answer.
     pub(super) of_others: bool,
     /// The longest ttl that it is known to have been told.
     pub(super) max_ttl: Duration,
-    /// Why it was not admitted when that was last tried.
+    /// Why the last attempt did not admit it.
     pub(super) held_back: Option<AdmissionBlock>,
 }
 
 impl NodeRecord {
-    /// Takes its standing away. What it was asked before that, and answers after it, does not count.
+    /// Takes its standing away. An answer after this to an earlier question does not count.
     pub(super) const fn lapse(&mut self) {
         self.standing = Standing::Unknown;
         self.lapses = self.lapses.wrapping_add(1);
         self.held_back = None;
     }
 
-    /// Takes its standing away if it may vote. Says whether it could: one that is joining goes on waiting.
+    /// Takes its standing away if it may vote, and returns whether it could. A joining node goes on waiting.
     pub(super) fn lapse_if_ready(&mut self) -> bool {
         let ready = self.standing == Standing::Ready;
         if ready {
@@ -118,7 +118,7 @@ impl NodeRecord {
         ready
     }
 
-    /// Its clock was seen to jump in this epoch.
+    /// Takes note that its clock was seen to jump in this epoch.
     pub(super) const fn handle_jump(&mut self, epoch: u64) {
         self.jumped_in = Some(epoch);
         self.lapse();
@@ -128,13 +128,13 @@ impl NodeRecord {
         self.marker.map(|marker| marker.mark())
     }
 
-    /// The jump has been dealt with.
+    /// Closes the question of a jump.
     pub(super) const fn forget_jump(&mut self) {
         self.jumped_in = None;
     }
 
-    /// Whether the process behind it is another one than when it was last looked at. What was known of the one before
-    /// says nothing of it.
+    /// Notes the process behind it, and returns whether it is another than before. What was known of the former says
+    /// nothing of it.
     pub(super) fn handle_identity(&mut self, identity: Option<&Arc<str>>) -> bool {
         let another = self.identity.is_some() && !self.is_known(identity);
         self.identity = identity.cloned();
@@ -156,20 +156,20 @@ impl NodeRecord {
         self.lapse();
     }
 
-    /// Takes its marker, read at `now`. False says that its data is older than what was seen of it before.
+    /// Takes its marker, read at `now`. Returns false if its data is older than was seen of it before.
     pub(super) fn handle_marker(&mut self, marker: Marker, now: Timestamp) -> bool {
         let fell = self.marker.is_some_and(|before| {
             let fell = before.high_water > marker.high_water || before.seal > marker.seal;
             marker.ready && before.epoch == marker.epoch && fell
         });
-        // One that is joining in an older epoch may have been ready since, and its wait is of before that.
+        // A node that is joining in an older epoch may have been ready since, and its wait is from before that.
         if fell || marker.mark().is_before(self.newest) {
             self.lapse();
             return false;
         }
         self.newest = marker.epoch;
         self.of_others = false;
-        // What has kept its data says less only where an operator has lowered it.
+        // A node that kept its data tells a shorter ttl only where an operator has lowered it.
         let lasts = marker.ready && self.marker.is_some_and(|before| before.epoch == marker.epoch);
         self.max_ttl = if lasts { marker.max_ttl } else { self.max_ttl.max(marker.max_ttl) };
         self.marker = Some(marker);
@@ -181,7 +181,7 @@ impl NodeRecord {
         if told == Standing::Ready && self.standing == told {
             return true;
         }
-        // It goes on waiting. Neither time is longer than the true one, so that the longer of them counts.
+        // It goes on waiting. Neither time exceeds the true one, so the longer counts.
         if !marker.ready && epoch == Some(marker.epoch) {
             if known < Some(marker.waited) {
                 self.standing = told;
@@ -236,8 +236,8 @@ impl Admission {
         record.may_vote(self.quarantine(), now)
     }
 
-    /// The same of the process that is seen behind the node just now. Commands need not ask for that: they say
-    /// themselves for which process they are.
+    /// The same, for the process now seen behind the node. Commands need not ask for that: each names the process it is
+    /// for.
     ///
     /// # Errors
     ///
@@ -254,7 +254,7 @@ impl Admission {
         self.may_vote(node, now)
     }
 
-    /// Whether this process was looked at, and has lost its standing since for a reason that a look may mend.
+    /// Whether this process was looked at, and has since lost its standing for a reason that a look may mend.
     pub(super) fn has_lapsed(&self, node: NodeId, identity: Option<&Arc<str>>) -> bool {
         self.record(node).is_some_and(|record| {
             let is_unknown = record.standing == Standing::Unknown && record.marker.is_some();
@@ -262,21 +262,21 @@ impl Admission {
         })
     }
 
-    /// To be taken before anything is asked of a node whose answer is a vote.
+    /// The guard that a client takes before it asks a node for a vote.
     pub fn vote_guard(&self, node: NodeId) -> VoteGuard {
         let record = self.record(node);
         let lapses = record.map_or(0, |record| record.lapses);
         VoteGuard { node, lapses, mark: record.and_then(NodeRecord::mark) }
     }
 
-    /// Whether an answer counts that was asked for under this vote guard and has come now.
+    /// Whether an answer counts that comes now, to a question under this vote guard.
     pub fn counts(&self, vote_guard: VoteGuard) -> bool {
         self.vote_guard(vote_guard.node).lapses == vote_guard.lapses
     }
 
-    /// A node has refused what was asked of it under this vote guard, as one that is not admitted, or not in the state that was
-    /// asked for. Where it has been looked at since, that is explained, and tells nothing of its standing now. True says that
-    /// it has to be looked at.
+    /// A node has refused a command under this vote guard, as not admitted, or not in the expected state. If its
+    /// standing or marker has changed since, the refusal says nothing of its standing now. Returns true if the node has
+    /// to be looked at.
     #[must_use]
     pub fn handle_refused(&mut self, vote_guard: VoteGuard) -> bool {
         self.vote_guard(vote_guard.node) == vote_guard && self.handle_not_admitted(vote_guard.node)

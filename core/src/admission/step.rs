@@ -1,4 +1,4 @@
-//! One step of a probe to the nodes: what whoever pumps it is asked to do next.
+//! One step of a probe: what its driver does next.
 //!
 //! Plain values. It decides nothing.
 
@@ -8,21 +8,22 @@ use core::time::Duration;
 use super::{Floor, Join};
 use crate::command::NodeId;
 
-/// What is to be done next for the nodes' standing.
+/// The driver's next step for the nodes' standing.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub enum ProbeStep {
-    /// Look at these nodes at once. Each marker goes to [`Probe::handle_marker`](super::Probe::handle_marker) when it comes; what fails is left out.
+    /// Look at these nodes at once. Each marker goes to [`Probe::handle_marker`](super::Probe::handle_marker) when it
+    /// comes; failures are left out.
     Look(Vec<(NodeId, Join)>),
-    /// Let this node vote. That it was let in goes to [`Probe::handle_admitted`](super::Probe::handle_admitted).
+    /// Admit this node. Success goes to [`Probe::handle_admitted`](super::Probe::handle_admitted).
     Admit {
         /// Which.
         node: NodeId,
-        /// In this epoch, and in no other.
+        /// The only epoch in which it is admitted.
         epoch: u64,
-        /// From where its counters go on.
+        /// Where its counters go on.
         floor: Floor,
     },
-    /// It is over. The next one is due after this pause, or when a node has changed.
+    /// The probe is over. The next is due after this pause, or when a node has changed.
     Done(Duration),
 }
 

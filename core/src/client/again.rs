@@ -1,7 +1,7 @@
 //! Releases that a node has not confirmed, sent again until it does.
 //!
-//! It carries out what [`Unconfirmed`] decides. It is the only place where a command is sent again, and a release may be: it
-//! deletes nothing but its owner's key. Its times are those of the steady clock.
+//! It carries out [`Unconfirmed`]. Only here is a command sent again, and a release may be: it deletes no key but its
+//! owner's. Its times are those of the steady clock.
 
 use alloc::{boxed::Box, vec::Vec};
 use core::mem;
@@ -18,11 +18,11 @@ use crate::{
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(super) struct Again {
     releases: Unconfirmed<Undone>,
-    /// Those that are under way, by their places among those that were sent together.
+    /// Releases under way, by their index in the batch.
     sent: Vec<Option<Kept<Undone>>>,
     sent_at: Timestamp,
     open: usize,
-    /// There are some.
+    /// Whether there are any.
     pub(super) attended: bool,
     timer: Option<Timestamp>,
 }
@@ -36,12 +36,12 @@ impl Default for Again {
 }
 
 impl<G, W, R, E> Client<G, W, R, E> {
-    /// How many releases a node has not confirmed, but for those that are under way.
+    /// How many releases a node has not confirmed, without those under way.
     pub fn unconfirmed(&self, node: NodeId) -> usize {
         self.again.get(node.index()).map_or(0, |again| again.releases.len())
     }
 
-    /// Whether any node has not confirmed some.
+    /// Whether any node has unconfirmed releases.
     pub fn has_unconfirmed(&self) -> bool {
         self.again.iter().any(|again| again.attended)
     }
@@ -71,7 +71,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         }
     }
 
-    /// They expire.
+    /// Their keys expire.
     fn give_up_release(&mut self, node: NodeId, all: impl IntoIterator<Item = Undone>) {
         for Undone { target, owner, footprint, .. } in all {
             self.let_go_of(footprint);
@@ -86,7 +86,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         self.wake(wakeup);
     }
 
-    /// Some node's state has changed: what a node has not confirmed it may confirm now.
+    /// Some node's state has changed: unconfirmed releases may be confirmed now.
     pub fn handle_change(&mut self, at: &Moment<'_>) {
         for node in (0..self.again.len()).map(NodeId::new) {
             let again = self.again.get_mut(node.index());
@@ -104,7 +104,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         self.send_again(node, at);
     }
 
-    /// Sends what is due. It pauses only where nothing gets on.
+    /// Sends the releases that are due. It pauses only when nothing gets on.
     fn send_again(&mut self, node: NodeId, at: &Moment<'_>) {
         let Some(again) = self.again.get_mut(node.index()).filter(|again| again.open == 0) else {
             return;
@@ -114,7 +114,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         let (mut due, mut clear) = (Vec::new(), Vec::new());
         for (release, undone) in batch.due {
             let footprint = self.footprints.get(undone.footprint.0);
-            // Nothing was set where the acquire has turned out to be refused.
+            // The acquire turned out to be refused, so nothing was set.
             if footprint.is_none_or(|traced| traced.footprint.is_clear(node)) {
                 clear.push(undone.footprint);
             } else {
@@ -144,7 +144,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         }
     }
 
-    /// One has been answered, or its time is up.
+    /// A release was answered, or its time is up.
     pub(super) fn handle_again_answer(
         &mut self,
         node: NodeId,

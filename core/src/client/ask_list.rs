@@ -1,4 +1,4 @@
-//! Who asks the nodes for one queue, by their places.
+//! The requests that ask the nodes for one queue, by place.
 //!
 //! It decides nothing.
 
@@ -7,7 +7,7 @@ use alloc::collections::BTreeMap;
 use super::AskId;
 use crate::{queue::Place, rare::Rare};
 
-/// Those who ask for one queue: nearly always one at most.
+/// The requests that ask for one queue: nearly always at most one.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub(super) struct AskList {
     one: Option<(Place, AskId)>,
@@ -30,7 +30,7 @@ impl AskList {
         }
     }
 
-    /// Who asks under this place.
+    /// The request that asks under this place.
     pub(super) fn find(&self, place: Place) -> Option<AskId> {
         let one = self.one.filter(|(one, _)| *one == place).map(|(_, id)| id);
         one.or_else(|| self.more.get(&place).copied())

@@ -1,7 +1,8 @@
-//! Those who ask the nodes: the leader of each queue, who asks for all who wait there, and those who ask for a permit beside it.
+//! Requests that ask the nodes: the leader of each queue, for all its waiters, and requests for a permit beside the
+//! queue.
 //!
-//! It decides who asks next, what one does before its first round and between two, and who waits for its turn among all rounds.
-//! There is one leader of a queue at a time, and the next begins when it ends.
+//! It decides which request asks next, what it does before its first round and between rounds, and which requests wait
+//! for a turn. A queue has one leader at a time; the next begins when it ends.
 //!
 //! ```text
 //!  begin --> [ Rests ] --> [ Pauses ] --> [ LetsIn ] --> [ Wants ] --> [ Turn ] --> [ Round ] --> won
@@ -21,7 +22,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// One who asks the nodes.
+/// A request that asks the nodes.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct AskId(pub(super) Key);
 
@@ -31,48 +32,48 @@ pub enum Pause {
     /// It asks.
     #[default]
     None,
-    /// It goes on with the pause of the leader before, which ends when the key is gone.
+    /// It continues the previous leader's pause, which ends when the key is gone.
     UntilFree(Timestamp),
     /// It leaves the resource to others until then, whether or not it is free.
     Rest(Timestamp),
 }
 
-/// One who asks the nodes.
+/// A request that asks the nodes.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(super) struct Asking<W> {
     pub(super) queue: QueueId,
-    /// Under which it asks; of one who asks beside the queue, where it comes to stand there.
+    /// The place under which it asks; beside the queue, the place it would take there.
     pub(super) place: Place,
-    /// It asks for all who wait.
+    /// It asks for all waiters.
     pub(super) leads: bool,
-    /// Until it is answered.
+    /// `None` once answered.
     pub(super) request: Option<W>,
     pub(super) phase: Phase,
     /// It has paused, or lost a round.
     pub(super) has_paused: bool,
-    /// It has stood in line. Whether a round may begin is asked of it from the first on, as it is of one that has paused.
+    /// It has stood in line, so that its first round may already be too late, as after a pause.
     pub(super) has_stood: bool,
-    /// Until its round begins.
+    /// Held until its round begins.
     pub(super) turn: Option<Turn>,
-    /// Its round, from then on until that is decided.
+    /// Its round, until that is decided.
     pub(super) attempt: Option<AttemptId>,
-    /// Its last round has only taken the place in the lines on the nodes.
+    /// Its last round had no place in the nodes' lines, so that the next only takes one.
     pub(super) takes_place: bool,
-    /// Lost rounds of it that are heard out. Whatever ends this, they are heard no longer.
+    /// Its lost rounds that are heard out. Every end of this request ends that.
     pub(super) heard_out: Vec<AttemptId>,
     timer: Option<Timestamp>,
 }
 
-/// Where it is.
+/// Its phase.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(super) enum Phase {
     /// It leaves the resource to others until then, whether or not it is free.
     Rests(Timestamp),
-    /// The nodes are looked at, up to the first of the times; the second is the end of the pause behind that.
+    /// The nodes are looked at until the first time; the pause ends at the second.
     Looks(Timestamp, Timestamp),
-    /// It pauses up to then, before its first round where it `begins`.
+    /// It pauses until `at`; with `begins`, before its first round.
     Pauses { at: Timestamp, begins: bool },
-    /// It leaves the resource to those here who want several, and have waited for long.
+    /// It leaves the resource to a set of this process that has waited long.
     LetsIn,
     /// It wants a turn.
     Wants,
@@ -83,12 +84,12 @@ pub(super) enum Phase {
 }
 
 impl<W> Asking<W> {
-    /// It has waited. One that has just come is not late.
+    /// Whether it has waited. A request that just came is not late.
     const fn has_waited(&self) -> bool {
         self.has_paused || self.has_stood
     }
 
-    /// Whether its time is up, however short what it has waited was to be.
+    /// Whether its time is up after a wait, however short that was meant to be.
     pub(super) fn is_late<E>(&mut self, now: Timestamp) -> bool
     where
         W: Asks<E>,
@@ -100,7 +101,7 @@ impl<W> Asking<W> {
 }
 
 impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
-    /// A request asks the nodes from now on. It goes on when its driver calls for that.
+    /// Starts a request that asks the nodes. It proceeds when its driver calls `go_on`.
     pub(super) fn begin_asking(
         &mut self,
         queue: QueueId,
@@ -108,7 +109,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         mut request: W,
         first: Pause,
     ) -> AskId {
-        // No longer than it may wait at all.
+        // Never beyond its own deadline.
         let deadline = request.acquisition().turn_deadline();
         let within = |at: Timestamp| deadline.map_or(at, |deadline| at.min(deadline));
         let phase = match first {
@@ -143,7 +144,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         id
     }
 
-    /// One who asks goes on, as far as it may by now.
+    /// Advances a request as far as it may go now.
     pub fn go_on(&mut self, id: AskId, now: Timestamp) {
         while let Some(phase) = self.next_phase(id, now) {
             self.stop_timer(id);
@@ -153,7 +154,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         }
     }
 
-    /// What follows; `None` where it stays where it is, or is gone.
+    /// The next phase; `None` if the request stays in this one or is gone.
     fn next_phase(&mut self, id: AskId, now: Timestamp) -> Option<Phase> {
         let Asking { queue, phase, .. } = *self.asking.get(id.0)?;
         let (until, next) = match phase {
@@ -200,11 +201,11 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         None
     }
 
-    /// When a pause up to `at` ends, by what is known now; `None` where it does not begin: the key is free here, or so the
-    /// lines on the nodes say.
+    /// When a pause up to `at` ends, as known now. `None`: there is none, because the key is free here or the nodes'
+    /// lines call for a round now.
     fn pause_end(&mut self, id: AskId, at: Timestamp, now: Timestamp) -> Option<Timestamp> {
         let asking = self.asking.get_mut(id.0)?;
-        // In an outage they say nothing, and without a pause the nodes that are left would be asked all the time.
+        // In an outage the lines say nothing, and without a pause the remaining nodes would be asked all the time.
         let is_in_line = asking.request.as_mut()?.acquisition().is_in_line();
         let waiting = self.queues.get_mut(asking.queue.0)?;
         let waiter = waiting.on_nodes.waiter.as_ref().filter(|_| is_in_line);
@@ -215,7 +216,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         Some(in_line.map_or(at, |next| next.min(at)))
     }
 
-    /// Up to when it leaves the resource to one here who wants several, and has waited for long.
+    /// Until when it leaves the resource to a set of this process that has waited long.
     fn kept_back_until(&self, id: AskId, now: Timestamp) -> Option<Timestamp> {
         let asking = self.asking.get(id.0)?;
         let request = asking.request.as_ref().filter(|request| !request.asks_once())?;
@@ -223,7 +224,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         Some(request.turn_deadline().map_or(until, |deadline| until.min(deadline)))
     }
 
-    /// The nodes have been looked at again, for one that waits for that up to `until`.
+    /// The nodes have been looked at again, for a request that waits for that up to `until`.
     pub fn handle_looked(&mut self, id: AskId, until: Timestamp) {
         if let Some(asking) = self.asking.get_mut(id.0)
             && let Phase::Looks(looks, at) = asking.phase
@@ -234,7 +235,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         }
     }
 
-    /// One of those who pause for a resource, the first to do so, asks at once. False where nobody pauses.
+    /// Lets the first pausing request of a resource ask at once. False if none pauses.
     pub(super) fn wake_pausing(&mut self, queue: QueueId) -> bool {
         let Some(waiting) = self.queues.get_mut(queue.0) else { return false };
         if waiting.contended.pausing.is_empty() {
@@ -250,7 +251,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         true
     }
 
-    /// Nobody can say what time it is: it asks no more, unless it needs no clock, in a round or until its turn.
+    /// No clock can be read: the request asks no more, unless it is in a round or waits for its turn, which need none.
     pub fn handle_not_gone_on(&mut self, id: AskId) {
         let phase = self.asking.get(id.0).map(|asking| asking.phase);
         if !matches!(phase, Some(Phase::Round | Phase::Turn(_))) {
@@ -258,21 +259,21 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         }
     }
 
-    /// The next round of one who stands in the lines on the nodes is earlier than it was.
+    /// The nodes' lines call for the leader's next round earlier than before.
     pub(super) fn handle_moved(&mut self, queue: QueueId) {
         let leader = self.leader_id(queue);
         self.events.extend(leader.map(Event::GoOn));
     }
 
-    /// It asks no more, in whatever way that came: the next in its queue does, where it was the leader. It is returned where
-    /// it has not been answered.
+    /// Ends a request's asking, for whatever reason. If it led, the next in its queue asks. Returns the request if it
+    /// was not answered.
     pub(super) fn end_asking(&mut self, id: AskId) -> Option<W> {
-        // Its round has not begun.
+        // With a turn in hand, its round has not begun.
         let has_turn = self.asking.get(id.0).is_some_and(|asking| asking.turn.is_some());
         let Asking { queue, place, leads, request, phase, has_paused, .. } =
             self.forget_asking(id)?;
         if let Some(waiting) = self.queues.get_mut(queue.0).filter(|_| leads) {
-            // Where its pause had ended, and its round has not begun, the next one asks in its place.
+            // Its pause had ended and its round had not begun: the next one asks in its place.
             let may_ask = matches!(phase, Phase::LetsIn | Phase::Wants | Phase::Turn(_));
             waiting.freed |= has_paused && (may_ask || has_turn);
             waiting.in_round = false;
@@ -284,7 +285,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         request
     }
 
-    /// It is in no list any more.
+    /// Removes it from every list.
     pub(super) fn forget_asking(&mut self, id: AskId) -> Option<Asking<W>> {
         self.stop_timer(id);
         let mut asking = self.asking.remove(id.0)?;
@@ -294,7 +295,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         if let Some(mut turn) = asking.turn.take() {
             self.give_turn_back(&mut turn);
         }
-        // Before anybody is told, who may ask again at once.
+        // Before any answer: an answered caller may ask again at once.
         self.hear_no_longer(mem::take(&mut asking.heard_out));
         self.forget_pause(id, asking.queue, asking.phase);
         if let Some(waiting) = self.queues.get_mut(asking.queue.0) {
@@ -303,7 +304,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         Some(asking)
     }
 
-    /// Where nobody asks, holds or waits, whoever comes next has not waited, and what was found by then is of no use to it.
+    /// In an idle queue the next request has not waited, and earlier findings are of no use to it.
     fn handle_idle(&mut self, queue: QueueId) {
         if let Some(waiting) = self.queues.get_mut(queue.0).filter(|it| it.queue.is_idle()) {
             waiting.forget_met();
@@ -311,7 +312,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         }
     }
 
-    /// Starts who is next to ask the nodes for this resource, if anybody is.
+    /// Starts the next leader for this resource, if a request waits.
     pub(super) fn next_leader(&mut self, queue: QueueId) {
         let Some(waiting) = self.queues.get_mut(queue.0) else { return };
         let Some((place, waiter)) = waiting.queue.next_to_ask() else { return };
@@ -324,13 +325,13 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         self.events.push_back(Event::GoOn(id));
     }
 
-    /// Whether the one who came with this place asks for all who wait in a queue.
+    /// Whether the request that came with this place leads the queue.
     pub fn leads(&self, queue: QueueId, place: Place) -> bool {
         let now_at = self.queues.get(queue.0).map(|waiting| waiting.queue.now_at(place));
         now_at.is_some() && self.leader(queue).map(|leader| leader.place) == now_at
     }
 
-    /// Who asks for all who wait in a queue.
+    /// The leader of a queue.
     pub(super) fn leader(&self, queue: QueueId) -> Option<&Asking<W>> {
         self.asking.get(self.leader_id(queue)?.0)
     }
@@ -341,7 +342,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         waiting.asks.find(place)
     }
 
-    /// It is among those no more who pause, or are kept back.
+    /// Removes it from the pausing and the kept-back requests.
     fn forget_pause(&mut self, id: AskId, queue: QueueId, phase: Phase) {
         if let (Phase::Pauses { .. }, Some(waiting)) = (phase, self.queues.get_mut(queue.0)) {
             waiting.contended.pausing.retain(|other| *other != id);
@@ -366,7 +367,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         }
     }
 
-    /// Its time has come, or will have within a moment.
+    /// Its timer is due, or will be within a moment.
     pub(super) fn handle_ask_due(&mut self, id: AskId, now: Timestamp) {
         if let Some(asking) = self.asking.get_mut(id.0) {
             asking.timer = None;
@@ -374,8 +375,8 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         }
     }
 
-    /// Whether each one who asks goes on in time: it is in a round, waits for a turn, or is among the timers (K7); and whether
-    /// a queue that is asked for has a leader, and no other has one (K6).
+    /// Whether each asking request is in a round, waits for a turn, has a timer or is called (K7), and whether exactly
+    /// the queues that are asked for have a leader (K6).
     pub fn go_on_in_time(&self) -> bool {
         let goes_on = |key: Key, asking: &Asking<W>| {
             let called = self.events.iter().any(|it| matches!(it, Event::GoOn(id) if id.0 == key));

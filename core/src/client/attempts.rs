@@ -1,7 +1,7 @@
-//! Rounds under way: what each asks for, what it is answered, and what it leaves on the nodes that has to be undone.
+//! Rounds under way: what each asks for, its answers, and what it leaves on the nodes to undo.
 //!
-//! It decides that everything is undone that a round has set and not won, in the step in which that is known. Whether it is won,
-//! [`Round`] decides; what becomes of the request that it was begun for, `rounds`. It must see to every node that it has asked,
+//! It decides that everything a round has set and not won is undone in the step in which that is known. [`Round`]
+//! decides whether it is won, and `rounds` what becomes of its request. It must see to every node that it has asked,
 //! also after the verdict.
 
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
@@ -31,34 +31,34 @@ use crate::{
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(super) struct AttemptId(pub(super) Key);
 
-/// One round, until each node that it has asked has answered.
+/// One round, until each asked node has answered.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(super) struct Attempt<E> {
     pub(super) round: Round,
     pub(super) begun: Timestamp,
     pub(super) terms: Terms,
-    /// For whom it was begun, until it is decided.
+    /// Its request, until it is decided.
     pub(super) ask: Option<AskId>,
     pub(super) turn: Turn,
     pub(super) said: Box<[Said<E>]>,
-    /// How many commands have not been answered.
+    /// How many commands are unanswered.
     pub(super) open: usize,
-    /// From the verdict on.
+    /// Set at the verdict.
     pub(super) footprint: Option<FootprintId>,
-    /// Of the slots that were picked and not won.
+    /// Of slots that were taken and not won.
     pub(super) others: Option<FootprintId>,
-    /// What it has won, which is filled in where another slot was picked.
+    /// Its grant, for filling in where another slot was taken.
     pub(super) won: Option<GrantId>,
-    /// Where its answers are told that come after it was lost, and its number there.
+    /// The queue that learns of answers after a loss, and the round's number there.
     pub(super) line: (QueueId, u64),
-    /// Under which place of which queue what it wins may be handed on.
+    /// The queue and place under which its grant may be handed on.
     pub(super) station: Option<(QueueId, Place)>,
-    /// An answer has come, and what follows has not been seen to.
+    /// It has an answer that has not been followed up.
     pub(super) is_told: bool,
 }
 
 impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
-    /// A round begins for one who has its turn. Its time counts from now, before anything is sent for it.
+    /// Begins the round of a request that has its turn. Its time counts from now, before anything is sent.
     pub fn begin_round(
         &mut self,
         id: AskId,
@@ -111,7 +111,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
             station: begun.station,
             is_told: false,
         };
-        // Counted before any other is asked, so that a round that cannot be won sends nothing.
+        // Counted before any other node is asked, so that a round that cannot be won sends nothing.
         for (node, error) in blocked {
             let failure = error.failure();
             attempt.says(node, Said::Failed(error));
@@ -122,11 +122,11 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
             asking.attempt = Some(attempt);
         }
         self.follow(attempt, at, log);
-        // Where it was decided at once, its turn is back.
+        // A round decided at once has given its turn back.
         self.let_in(at);
     }
 
-    /// What it asks for next.
+    /// The next command of a round.
     pub(super) fn poll_attempt(&mut self, id: AttemptId) -> Option<Transmit> {
         let attempt = self.attempts.get_mut(id.0)?;
         let (node, command) = attempt.round.poll_command()?;
@@ -136,12 +136,12 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         }
         attempt.open = attempt.open.saturating_add(1);
         let call = CallId(Purpose::Acquire(id, node));
-        // All commands of a round have one time between them.
+        // All commands of a round share one time limit.
         let until = Some(attempt.begun.saturating_add(self.settings.node_timeout));
         Some(Transmit { call, node, sending: Sending::One(command), until })
     }
 
-    /// A node has answered. What follows is seen to once all is told that has come together: then it is returned.
+    /// A node has answered. Returns the round once, to be followed up when all answers that came together are recorded.
     pub(super) fn handle_attempt_answer(
         &mut self,
         id: AttemptId,
@@ -162,7 +162,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         let reply = replied(&result);
         let is_late = result.as_ref().is_err_and(Fails::is_late);
         attempt.says(node, Said::of(result));
-        // What is answered to a round that was lost is news for one who waits in the lines on the nodes.
+        // A late answer to a lost round is news for a client that waits in the nodes' lines.
         if attempt.round.verdict() == Verdict::Lost && !is_late {
             let ((queue, number), said) = (attempt.line, attempt.said.get(node.index()).cloned());
             if let Some(answer) = said.as_ref().and_then(Said::of_line) {
@@ -170,7 +170,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
             }
         }
         let attempt = self.attempts.get_mut(id.0)?;
-        // Until the verdict the round keeps the footprint and tells it; from then on it is told here.
+        // Until the verdict the round tells its footprint itself.
         if let Some(traced) = attempt.footprint.and_then(|id| self.footprints.get_mut(id.0)) {
             attempt.round.tell(&mut traced.footprint, node, &reply);
         }
@@ -181,7 +181,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         (!mem::replace(&mut attempt.is_told, true)).then_some(id)
     }
 
-    /// Sees to what follows from what has been told.
+    /// Acts on the recorded answers.
     pub(super) fn follow(
         &mut self,
         id: AttemptId,
@@ -201,7 +201,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         self.go_on_with(id);
     }
 
-    /// Sends what it asks for, undoes what is to be undone, and ends where nothing is open any more.
+    /// Sends the next commands, undoes what is to be undone, and ends a decided round without open commands.
     fn go_on_with(&mut self, id: AttemptId) {
         self.undo(id);
         let Some(attempt) = self.attempts.get(id.0) else { return };
@@ -218,7 +218,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         }
     }
 
-    /// At the verdict the footprint leaves the round, since others have to do with it too.
+    /// At the verdict the footprint leaves the round, because it gets other users.
     fn take_footprints(&mut self, id: AttemptId) {
         let Some(attempt) = self.attempts.get_mut(id.0).filter(|it| it.footprint.is_none()) else {
             return;
@@ -259,7 +259,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
             station: attempt.station,
         };
         let took = at.now.saturating_since(attempt.begun);
-        // Only one above its hint says anything new.
+        // Only a counter above the hint is news.
         let counter = begin.tokens.as_ref().map(TokenRange::last);
         let counter = counter.filter(|last| hint.is_some_and(|hint| hint < last.get()));
         let has_others = attempt.others.is_some();
@@ -270,7 +270,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         self.handle_won(ask, grant, (took, counter), at.now);
     }
 
-    /// It was lost: it is undone, and then its request goes on, or is answered.
+    /// The round was lost: it is undone, then its request goes on or is answered.
     fn lose(
         &mut self,
         id: AttemptId,
@@ -283,7 +283,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
             return;
         };
         match lost.loss {
-            // What a caller has given up is under way all the same: it counts until it is answered.
+            // An abandoned round is still under way: it counts until it is answered.
             RoundLoss::Abandoned => {}
             RoundLoss::NoQuorum if lost.overrun => {
                 let load = Some(Load::Overrun).filter(|_| self.settings.adapts);
@@ -320,7 +320,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         self.handle_lost(ask, Arc::new(met), owner, random, at, log);
     }
 
-    /// A caller has gone whose round is under way.
+    /// The caller of a round under way has gone.
     pub(super) fn abandon_round(&mut self, id: AttemptId) {
         let Some(attempt) = self.attempts.get_mut(id.0) else { return };
         attempt.ask = None;

@@ -1,11 +1,11 @@
-//! Commands on their way to the nodes: in which order they go out, and what each answer belongs to.
+//! Commands on their way to the nodes: their order, and what each answer belongs to.
 //!
-//! It decides the order: what is decided first is sent first, to each node (N1). So no acquire overtakes the release before it.
-//! Of places that are given up by the thousand a part waits, but for a round of the same (`undo`).
-//! It sends nothing twice, and never withdraws what has been handed out.
+//! It decides the order: each node is sent commands in the order of the decisions (N1). So no acquire overtakes the
+//! release before it. When thousands of places are given up, some wait, but a round for the same resource sends them
+//! first (`undo`). It sends nothing twice, and never withdraws a call that it has handed out.
 //!
-//! A driver sends what [`Client::poll_transmit`] yields, in that order, and answers each call once: by what the node has said,
-//! or by an error where it has said nothing within the node timeout from when it was sent.
+//! The driver sends the calls of [`Client::poll_transmit`] in that order. It answers each once: with the node's reply,
+//! or with an error if none came within the node timeout after the send.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -17,11 +17,11 @@ use crate::{
     waiter::LineAnswer,
 };
 
-/// An error of a node, as a driver keeps it.
+/// A node's error, as the driver keeps it.
 pub trait Fails: Clone {
-    /// What it says of the command and of the node.
+    /// What it means for the command and the node.
     fn failure(&self) -> Failure;
-    /// Whether it says that the time for an answer is up.
+    /// Whether the time for an answer ran out.
     fn is_late(&self) -> bool;
 }
 
@@ -35,32 +35,32 @@ impl Fails for Failure {
     }
 }
 
-/// When something happens, and what a driver has measured by then.
+/// The time of an input, and what the driver has measured by then.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Moment<'a> {
     /// The time.
     pub now: Timestamp,
-    /// The same by a clock that may only err by running behind.
+    /// The same by the steady clock, which errs only by running behind.
     pub steady: Timestamp,
-    /// For how long hand-overs may go on while others wait: [`turn`](crate::turn_of).
+    /// How long hand-overs may go on while others wait: [`turn`](crate::turn_of).
     pub turn: Duration,
-    /// How long a round takes, where that is known.
+    /// How long a round takes, if known.
     pub round_trip: Option<Duration>,
-    /// The clock of each node, where it is known. It is looked at where a node has denied something.
+    /// Each node's clock, if known; used where a node has denied something.
     pub clocks: &'a [Option<u64>],
 }
 
-/// One call of a node.
+/// One call to a node.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct CallId(pub(super) Purpose);
 
-/// What it is for.
+/// Its purpose.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(super) enum Purpose {
     /// An acquire or a confirm of a round.
     Acquire(AttemptId, NodeId),
     Release(ReleaseId, NodeId),
-    /// A release that is sent again, by its place among those that are sent together.
+    /// A release that is sent again, by its index in its batch.
     Again(NodeId, usize),
     Extend(RenewalId, NodeId),
     Restore(RestoreId, NodeId),
@@ -68,7 +68,7 @@ pub(super) enum Purpose {
     Leave(NodeId),
 }
 
-/// What is sent in one call.
+/// The commands of one call.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub enum Sending {
     /// One command.
@@ -77,20 +77,20 @@ pub enum Sending {
     Several(Vec<Command>),
 }
 
-/// A call that is to be made.
+/// A call to make.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Transmit {
-    /// By which its answer is told.
+    /// The id under which it is answered.
     pub call: CallId,
-    /// Which node is called.
+    /// The node to call.
     pub node: NodeId,
     /// What is sent.
     pub sending: Sending,
-    /// When its time is up: a node timeout after it is sent where nothing is said.
+    /// Its deadline; `None`: a node timeout after it is sent.
     pub until: Option<Timestamp>,
 }
 
-/// What a call has come to.
+/// The result of a call.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub enum Answer<E> {
     /// Of one command.
@@ -101,7 +101,7 @@ pub enum Answer<E> {
     Failed(E),
 }
 
-/// What a node has said to a command.
+/// A node's answer to a command.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub enum Said<E> {
     /// It was not asked.
@@ -111,15 +111,15 @@ pub enum Said<E> {
     Unanswered,
     /// It did what it was asked.
     Granted,
-    /// It did the same, with a counter that no clock explains, so that this is no vote.
+    /// It did so, with a counter that no clock explains: no vote.
     Implausible,
-    /// It did not, and had its reason.
+    /// It refused, for this reason.
     Denied(Denial),
     /// It gave no usable answer.
     Failed(E),
 }
 
-/// What a node has answered, as it is decided by.
+/// A node's answer, in the form that decisions use.
 pub(super) fn replied<E: Fails>(result: &Result<Reply, E>) -> Result<Reply, Failure> {
     match result {
         Ok(reply) => Ok(reply.clone()),
@@ -128,7 +128,7 @@ pub(super) fn replied<E: Fails>(result: &Result<Reply, E>) -> Result<Reply, Fail
 }
 
 impl<E> Said<E> {
-    /// What an answer amounts to.
+    /// Classifies an answer.
     pub fn of(result: Result<Reply, E>) -> Self {
         match result {
             Ok(Reply::Granted(_)) => Self::Granted,
@@ -137,7 +137,7 @@ impl<E> Said<E> {
         }
     }
 
-    /// The same, as far as a line is concerned.
+    /// The same, for a line.
     pub(super) const fn of_line(&self) -> Option<LineAnswer<'_>> {
         match self {
             Self::Granted | Self::Implausible => Some(LineAnswer::Granted),
@@ -148,16 +148,16 @@ impl<E> Said<E> {
     }
 }
 
-/// What is sent next.
+/// The next thing to send.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(super) enum Outgoing {
-    /// What this round asks for, as far as it does by then.
+    /// The commands that this round still has by then.
     Attempt(AttemptId),
     Call(Transmit),
 }
 
 impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
-    /// The next call to be made.
+    /// The next call to make.
     pub fn poll_transmit(&mut self) -> Option<Transmit> {
         loop {
             match self.outbox.front()? {
@@ -176,16 +176,16 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         }
     }
 
-    /// These calls have not been made, and are to be made before all others.
+    /// These calls were not made; they go before all others.
     pub fn put_back(&mut self, transmits: impl DoubleEndedIterator<Item = Transmit>) {
         for transmit in transmits.rev() {
             self.outbox.push_front(Outgoing::Call(transmit));
         }
     }
 
-    /// Takes what calls have come to. All that came together is taken in before anything follows from any of it.
+    /// Takes the results of calls. Acquire rounds go on only after all of them are recorded.
     ///
-    /// Of requests whose round was lost, `log` is told.
+    /// `log` learns of each request whose round was lost.
     pub fn handle_answers(
         &mut self,
         answers: impl IntoIterator<Item = (CallId, Answer<E>)>,
@@ -205,7 +205,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
                 (purpose, Answer::Failed(error)) => {
                     told.extend(self.handle_answer(purpose, Err(error), at));
                 }
-                // Nothing but extensions is sent together.
+                // Only extensions are sent together.
                 (_, Answer::Several(_)) => {}
             }
         }
@@ -230,8 +230,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         None
     }
 
-    /// The time for an answer is up. Up to when it is waited for all the same: until it is decided whether a lease is
-    /// released, there is no hurry.
+    /// Until when to wait beyond an answer's time limit: while a release is undecided, there is no hurry.
     pub fn waits_longer(&self, call: CallId) -> Option<Timestamp> {
         match call.0 {
             Purpose::Release(id, _) => {
@@ -241,37 +240,37 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         }
     }
 
-    /// How much is under way that is to be done before a client may go: rounds, releases, and what makes up for them.
+    /// How much must be done before a client may go: rounds, releases, and their clean-up.
     pub fn under_way(&self) -> usize {
         let again = self.again.iter().filter(|again| again.attended).count();
         let leaving = self.leaving.iter().map(Leaving::len).sum();
         let open = [self.attempts.len(), self.releasing.len(), self.restores.len(), leaving];
-        // What has been decided and not carried out may be the end of any of them.
+        // A decision not carried out yet may be the end of any of them.
         let decided = [again, self.events.len(), self.begins.len()];
         open.into_iter().chain(decided).fold(0, usize::saturating_add)
     }
 }
 
 impl<G, W, R, E> Client<G, W, R, E> {
-    /// Whether there is anything to be sent, or a round to be begun.
+    /// Whether there is a command to send or a round to begin.
     pub fn has_transmits(&self) -> bool {
         !self.outbox.is_empty() || !self.begins.is_empty()
     }
 
-    /// How many calls there are to be made at most, by what is decided now.
+    /// How many calls there are to make at most, as decided now.
     pub fn transmits(&self) -> usize {
-        // A round asks each node once, up to when it is answered.
+        // A round asks each node once until that is answered.
         self.outbox.len().saturating_mul(self.settings.quorum.nodes())
     }
 
-    /// Leaves it to the driver's task to begin the round of this one: by what is known of the nodes right before they are asked.
+    /// Leaves the begin of its round to the driver's task, which knows the nodes' state right before they are asked.
     pub fn begin_later(&mut self, id: AskId) {
         self.begins.push_back(id);
         let wakeup = self.look();
         self.wake(wakeup);
     }
 
-    /// Whose round the driver's task is to begin next.
+    /// The request whose round the driver's task begins next.
     pub fn poll_begin(&mut self) -> Option<AskId> {
         self.begins.pop_front()
     }
@@ -292,11 +291,11 @@ impl<G, W, R, E> Client<G, W, R, E> {
     }
 }
 
-/// What a log is told of a request.
+/// What the log learns of a request.
 #[derive(Clone, Copy, Debug)]
 pub enum Told<'a> {
-    /// Its round was lost, which was the one with this owner. So many nodes had granted it.
+    /// Its round, with this owner, was lost; this many nodes had granted it.
     Lost(&'a crate::LostRound, crate::Owner, usize),
-    /// It waits on. So many clients stand before this one in the lines on the nodes.
+    /// It waits on; this many clients stand before this one in the nodes' lines.
     Waits(Option<u32>),
 }

@@ -1,7 +1,7 @@
 //! How a grant ends: released, left to expire, or shared with readers.
 //!
-//! It decides that what is released, who is next and whom the resource is left to change in one step. Whether a lease may end, and
-//! up to when others are kept out, `Leases` decides.
+//! It changes the release, the next request and the rest of a resource in one step. `Leases` decides whether a lease
+//! may end, and until when others are kept out.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -12,8 +12,8 @@ use crate::{
     target::Target,
 };
 
-/// For how long a resource is left at the least to those here who want something else that overlaps. It is as long as the
-/// first in a line on the nodes is waited for.
+/// The least time that a resource is left to requests here for something that overlaps. It is as long as the first in a
+/// node's line is waited for.
 const MOMENT: Duration = Duration::from_millis(3);
 
 /// How a grant ends.
@@ -21,11 +21,11 @@ const MOMENT: Duration = Duration::from_millis(3);
 pub enum End {
     /// The lease with this number is given back.
     GivenBack(u64),
-    /// It is over for this reason, without a release: its keys are left to expire.
+    /// It is over for this reason, without a release: its keys expire.
     Over(u64, LossReason),
-    /// It was lost, and its keys are left for the lock-delay.
+    /// It was lost, and its keys stay for the lock-delay.
     Left(u64),
-    /// It is kept as nobody's no longer.
+    /// It is no longer kept.
     Kept,
 }
 
@@ -39,8 +39,8 @@ pub(super) struct Ended {
 }
 
 impl<G, W, R, E> Client<G, W, R, E> {
-    /// Ends it, once: it is in no list any more. What is to be released is ordered in the same step, so that nobody else who
-    /// asks its footprint for orders gets one of these.
+    /// Ends it, once, and removes it from every list. Its releases are ordered in the same step, so that no other
+    /// caller gets one of these orders.
     fn end(&mut self, id: GrantId, end: End) -> Option<Ended> {
         let lease = self.change(id, |leases| match end {
             End::GivenBack(number) | End::Left(number) => leases.end(number, None),
@@ -57,7 +57,7 @@ impl<G, W, R, E> Client<G, W, R, E> {
             && let Some((queue, _)) = grant.station
             && let Some(waiting) = self.queues.get_mut(queue.0)
         {
-            // What is kept there is what lingers now, and not what another holder has kept since.
+            // It lists its own grant, and not one that another holder has kept since.
             waiting.kept.take_if(|kept| *kept == id);
         }
         let mut orders = Vec::new();
@@ -72,12 +72,12 @@ impl<G, W, R, E> Client<G, W, R, E> {
 }
 
 impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
-    /// Its lease is given back, or it is kept no longer: it is released. Whoever is next here for the same leaves it for a moment
-    /// to those here who want something else that overlaps: a set needs all of its resources at one time, and on the nodes nobody
-    /// of the same process is before another. Nothing where it is over already.
+    /// Gives back a lease, or a kept grant, and releases it. After a lease, the next request here for the same target
+    /// rests for a moment if another here wants something that overlaps. A set needs all its resources at once, and the
+    /// nodes' lines keep no order within a process. `None` if it is over already.
     ///
-    /// What the driver keeps with the release it makes of what it keeps with the grant. What is to be dropped without the lock
-    /// it must not move in there, as nothing is made where nothing is released.
+    /// `data` makes the driver's data of the release from that of the grant. It must not hold values that are to be
+    /// dropped without the lock: if nothing is released, it is dropped uncalled.
     pub fn give_back(
         &mut self,
         id: GrantId,
@@ -99,24 +99,24 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         if is_released && !is_kept {
             self.handle_permit_given_back(queue);
         }
-        // Behind the release, which the next round follows on every connection.
+        // After the release, which the next round follows on every connection.
         self.handle_grant_over(id);
         Some(lease)
     }
 
-    /// The same without anybody who carries it out: where to release is returned.
+    /// The same without a driver: returns where to release.
     pub fn end_unwatched(&mut self, id: GrantId, end: End) -> Vec<ReleaseOrder> {
         self.end(id, end).map(|ended| ended.orders).unwrap_or_default()
     }
 
-    /// It ends without a release: its keys are left to expire. A restore that is under way is undone all the same.
+    /// Ends it without a release: its keys expire. A restore under way is undone all the same.
     pub fn leave_to_expire(&mut self, id: GrantId, end: End) -> Option<EndedLease> {
         let ended = self.end(id, end)?;
         self.handle_grant_over(id);
         Some(ended.lease)
     }
 
-    /// It is over, and handed to nobody: who is first in its queue asks the nodes.
+    /// It is over and not handed on: the first request in its queue asks the nodes.
     pub fn handle_grant_over(&mut self, id: GrantId) {
         if let Some((queue, place)) = self.grants.get(id.0).and_then(|grant| grant.station)
             && let Some(waiting) = self.queues.get_mut(queue.0)
@@ -126,15 +126,15 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         }
     }
 
-    /// Its holder shares it with readers from now on, under the number that is returned. Whoever is next here asks the nodes,
-    /// which follow with the next extension. Nothing where it is over, or not of one resource.
+    /// Its holder shares it with readers from now on, under the returned number. The next request here asks the nodes,
+    /// which follow with the next extension. `None` if it is over, or not of one resource.
     pub fn downgrade(&mut self, id: GrantId, number: u64) -> Option<(u64, Option<FencingToken>)> {
         let grant = self.grants.get(id.0)?;
         let Target::One(resource) = &grant.target else { return None };
         let downgraded = Target::Downgraded(resource.clone());
         let number = self.change(id, |leases| leases.downgrade(number))??;
         let grant = self.grants.get_mut(id.0)?;
-        // Whoever sends something for it from now on does so as a reader's.
+        // Later commands for it are those of a reader.
         grant.target = downgraded;
         Some((number, grant.leases.token()))
     }

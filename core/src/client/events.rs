@@ -1,7 +1,7 @@
-//! What a driver has to do, in the order in which it was decided.
+//! What the driver has to do, in the order in which it was decided.
 //!
-//! It decides their order: a request that is answered comes before the next one that asks. Of several threads that carry out
-//! events at the same time, one may be done before another.
+//! It decides their order: the answer to a request comes before the next request asks. Where several threads carry out
+//! events at once, a later one may be done first.
 
 use alloc::boxed::Box;
 use core::time::Duration;
@@ -18,67 +18,67 @@ use crate::{
     timers::Wakeup,
 };
 
-/// What a driver has to do.
+/// What the driver has to do.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub enum Event<W, R, E> {
-    /// Whoever sees to the timers and calls has to be woken, or to be started.
+    /// Wake or start the driver's task.
     Wake(Wakeup),
-    /// A request that asks goes on: [`Client::go_on`] is to be called.
+    /// An asking request goes on: call [`Client::go_on`].
     GoOn(AskId),
-    /// Somebody waits for a turn, and there is one: [`Client::let_in`] is to be called.
+    /// A request waits for a turn and there is one: call [`Client::let_in`].
     LetIn,
-    /// A round begins: [`Client::begin_round`] is to be called.
+    /// A round begins: call [`Client::begin_round`].
     Begin(AskId),
-    /// The nodes are to be looked at, up to this time; then [`Client::handle_looked`] is to be called, with that.
+    /// Look at the nodes until this time; then call [`Client::handle_looked`] with it.
     Look(AskId, Timestamp),
-    /// This request is answered, with what it is told. So many waited for a turn then.
+    /// Answer this request with this; so many waited for a turn then.
     GiveUp(W, GiveUp, usize),
-    /// This request has nobody left who waits for it. It is dropped without the lock.
+    /// Nobody waits for this request any more: drop it without the lock.
     Gone(W),
-    /// This request is answered: it has this grant. Whether that counts as held, [`Client::count`] says.
+    /// Answer this request: it has this grant. [`Client::count`] says whether that counts as held.
     Won {
         /// The request.
         request: W,
-        /// What it has.
+        /// Its grant.
         grant: GrantId,
         /// When that was known.
         at: Timestamp,
         /// How long its round took.
         took: Duration,
-        /// The counter that it was won with, where that is above all that nodes were asked for.
+        /// The counter that it was won with, if above all that the nodes were asked for.
         counter: Option<FencingToken>,
     },
-    /// This request is answered: this grant holds what it asks for.
+    /// Answer this request: this grant holds what it asks for.
     HeldHere(W, GrantId),
-    /// What has become of a grant is told to its holder.
+    /// Tell the holder of a grant what became of it.
     Tell(GrantId, LeaseAction),
-    /// This grant is kept as nobody's no longer. Where it has been taken since, it may have to be extended.
+    /// Give back this grant: it is no longer kept. If it was taken since, it may have to be extended instead.
     GiveBack(GrantId, bool),
     /// An extension has ended.
     Extended {
-        /// Of what.
+        /// The grant.
         grant: GrantId,
-        /// Which one.
+        /// Its id.
         by: RenewalId,
-        /// How.
+        /// Its outcome.
         outcome: ExtendOutcome,
-        /// What is told of it to the holder.
+        /// What to tell the holder.
         action: Option<LeaseAction>,
     },
     /// A release is decided.
     Released(R, Box<Released<E>>),
-    /// A release has waited for its turn up to its deadline: that is told, and it goes on waiting.
+    /// A release has waited for its turn up to its deadline: tell that; it goes on waiting.
     ReleaseLate(ReleaseId),
-    /// A release was not confirmed by this node, and will be sent again.
+    /// This node did not confirm a release, which will be sent again.
     ReleaseQueued(NodeId, Box<Target>, Owner),
-    /// A release is sent no more to this node.
+    /// A release is no longer sent to this node.
     ReleaseGivenUp(NodeId, Box<Target>, Owner),
-    /// The place in the lines for this target is gone: [`Client::handle_place_gone`] is to be called.
+    /// The place in the lines for this target is gone: call [`Client::handle_place_gone`].
     PlaceGone(Target),
 }
 
 impl<G, W, R, E> Client<G, W, R, E> {
-    /// What has to be done next. It is called until there is nothing left, by each thread behind what it has had decided.
+    /// The next thing to do. Each thread drains it after its own inputs.
     pub fn poll_event(&mut self) -> Option<Event<W, R, E>> {
         self.events.pop_front()
     }
@@ -88,7 +88,7 @@ impl<G, W, R, E> Client<G, W, R, E> {
         !self.events.is_empty()
     }
 
-    /// Has the timers seen to.
+    /// Wakes the driver's task.
     pub(super) fn wake(&mut self, wakeup: Wakeup) {
         if wakeup != Wakeup::Silent {
             self.events.push_back(Event::Wake(wakeup));
@@ -97,7 +97,7 @@ impl<G, W, R, E> Client<G, W, R, E> {
 }
 
 impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
-    /// One who asks does so no more, and is answered, before the next one asks: it may have something to undo on the nodes.
+    /// Ends an asking request, and answers it before the next one asks: it may have something to undo on the nodes.
     pub(super) fn give_up(&mut self, id: AskId, request: Option<W>, told: Option<GiveUp>) {
         let before = self.events.len();
         let kept = self.end_asking(id);

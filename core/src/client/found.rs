@@ -1,4 +1,4 @@
-//! What a round is begun with, and what a lost one has met. Plain values: what follows, others decide.
+//! What a round starts with, and what a lost one found. Plain values: others decide what follows.
 
 use alloc::{boxed::Box, vec::Vec};
 use core::time::Duration;
@@ -19,60 +19,60 @@ use crate::{
 /// What a request asks for.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct RoundAsked {
-    /// What is to be held.
+    /// The target.
     pub target: Target,
     /// For how long.
     pub ttl: Duration,
-    /// What has to be left of that when it is won.
+    /// The validity that a win must have left.
     pub min_validity: Duration,
-    /// For how long the nodes keep the key beyond it.
+    /// How much longer the nodes keep the key.
     pub lock_delay: Duration,
     /// How it is renewed.
     pub renewal: RenewalPolicy,
-    /// For how long others are kept out at least, also where it is released before.
+    /// The least time to keep others out, even after an earlier release.
     pub hold_at_least: Option<Duration>,
-    /// For how long the grant is kept behind it as nobody's.
+    /// How long the grant is kept after it without a lease.
     pub linger: Duration,
-    /// It is to have a round of its own, and is not handed on.
+    /// It gets a round of its own, and is not handed on.
     pub alone: bool,
 }
 
 /// What a driver begins a round with.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct RoundStart<E> {
-    /// Whose the keys are: of this round, and of no other.
+    /// The owner of the keys, of this round only.
     pub owner: Owner,
     /// How many tokens are asked for, as [`tokens_wanted`](super::Client::tokens_wanted) says.
     pub count: u64,
-    /// From where nodes count; nothing where they count nothing.
+    /// The least counter to ask for; `None` if nodes count nothing.
     pub hint: Option<u64>,
-    /// What is known of each node.
+    /// The mark of each node.
     pub marks: Box<[EpochMark]>,
-    /// What is kept beside the key, for people to read.
+    /// The note beside the key, for people to read.
     pub note: Option<Note>,
-    /// Any byte: it says with which slot of a semaphore the nodes begin.
+    /// Any byte: it chooses the slot that the nodes try first.
     pub random: u8,
     /// The nodes that cannot be asked, and why.
     pub blocked: Vec<(NodeId, E)>,
 }
 
-/// What a lost round has met, for the one that it was begun for and for all who wait behind that.
+/// What a lost round found, for its own request and for all that wait behind it.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Met<E> {
-    /// What it says for the next one.
+    /// What it means for the next round.
     pub lost: LostRound,
     /// When that was known.
     pub at: Timestamp,
-    /// How much clocks may be off by.
+    /// The allowance for clock rates.
     pub drift: Drift,
-    /// How many nodes have granted it.
+    /// How many nodes granted it.
     pub granted: usize,
-    /// What each node has said.
+    /// Each node's answer.
     pub said: Box<[Said<E>]>,
 }
 
 impl<E> Met<E> {
-    /// Whether a round that took as long would have been in time for this, which it was not for the leader of the line.
+    /// Whether a round as long would be in time for these values, though too late for the leader.
     pub fn would_do_for(&self, ttl: Duration, min_validity: Duration) -> bool {
         let took = self.at.saturating_since(self.lost.begun);
         let left = ttl.saturating_sub(self.drift.of(ttl)).saturating_sub(took);

@@ -1,6 +1,6 @@
-//! The grants of a client: from their beginning to their end, and when each is looked at.
+//! The grants of a client: from begin to end, with their timers.
 //!
-//! It decides nothing of a lease that `Leases` does not; it must never leave a grant without the timer that it wants.
+//! It decides nothing of a lease that `Leases` does not; it must never leave a grant without the timer that it needs.
 
 use alloc::{boxed::Box, vec::Vec};
 use core::{mem, time::Duration};
@@ -23,7 +23,7 @@ use crate::{
     timers::Wakeup,
 };
 
-/// What a request asked for, for the lease that its round wins.
+/// What a request asked for its lease.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(super) struct Terms {
     pub(super) renewal: RenewalPolicy,
@@ -32,7 +32,7 @@ pub(super) struct Terms {
     pub(super) alone: bool,
 }
 
-/// A grant that begins: what a round has won.
+/// A grant to begin: what a round has won.
 pub(super) struct Begin {
     pub(super) target: Target,
     pub(super) owner: Owner,
@@ -48,7 +48,7 @@ pub(super) struct Begin {
 }
 
 impl<G: Default, W, R, E> Client<G, W, R, E> {
-    /// A grant begins, which its first lease has.
+    /// Begins a grant with its first lease.
     pub(super) fn begin(&mut self, begin: Begin, at: &Moment<'_>) -> GrantId {
         let Begin { target, owner, note, lock_delay, lifecycle, tokens, begun, .. } = begin;
         let Begin { terms, footprint, queue, station, .. } = begin;
@@ -80,7 +80,7 @@ impl<G: Default, W, R, E> Client<G, W, R, E> {
 }
 
 impl<G, W, R, E> Client<G, W, R, E> {
-    /// Somebody has to do with it no more. What is decided of it is kept until nobody has.
+    /// A user lets go of a grant. The last one removes it.
     pub(super) fn forget_user(&mut self, id: GrantId) {
         let Some(grant) = self.grants.get_mut(id.0) else { return };
         grant.users = grant.users.saturating_sub(1);
@@ -91,19 +91,19 @@ impl<G, W, R, E> Client<G, W, R, E> {
         }
     }
 
-    /// A round has been decided: where its keys may stand. It is kept until nobody has to do with it.
+    /// Adds the footprint of a decided round, with one user.
     pub(super) fn add_footprint(&mut self, footprint: Footprint) -> FootprintId {
         FootprintId(self.footprints.insert(Traced { footprint, users: 1 }))
     }
 
-    /// One more has to do with it.
+    /// Adds a user.
     pub(super) fn hold_footprint(&mut self, id: FootprintId) {
         if let Some(traced) = self.footprints.get_mut(id.0) {
             traced.users = traced.users.saturating_add(1);
         }
     }
 
-    /// One less has.
+    /// Removes a user; the last one removes the footprint.
     pub(super) fn let_go_of(&mut self, id: FootprintId) {
         let Some(traced) = self.footprints.get_mut(id.0) else { return };
         traced.users = traced.users.saturating_sub(1);
@@ -112,22 +112,22 @@ impl<G, W, R, E> Client<G, W, R, E> {
         }
     }
 
-    /// What stands on the nodes for it, and whose that is.
+    /// The target of its keys on the nodes, and their owner.
     pub fn keys(&self, id: GrantId) -> Option<(&Target, Owner)> {
         self.grants.get(id.0).map(|grant| (&grant.target, grant.owner))
     }
 
-    /// What is left beside its key.
+    /// The note beside its key.
     pub fn note(&self, id: GrantId) -> Option<&Note> {
         self.grants.get(id.0)?.note.as_ref()
     }
 
-    /// From now on it leaves this beside its key, also where that is restored.
+    /// Changes the note beside its key, from now on and where the key is restored.
     pub fn set_note(&mut self, id: GrantId, note: Note) -> Option<Note> {
         self.grants.get_mut(id.0)?.note.replace(note)
     }
 
-    /// What the nodes have said to the last extension, where that has failed.
+    /// The nodes' answers to the last extension, where that failed.
     pub fn doubt(&self, id: GrantId) -> Option<&[Said<E>]> {
         self.grants.get(id.0)?.doubt.as_deref()
     }
@@ -138,7 +138,7 @@ impl<G, W, R, E> Client<G, W, R, E> {
         self.footprints.get(footprint.0).map(|traced| &traced.footprint)
     }
 
-    /// What is decided of it.
+    /// Its state.
     pub fn leases(&self, id: GrantId) -> Option<&Leases> {
         self.grants.get(id.0).map(|grant| &grant.leases)
     }
@@ -148,17 +148,17 @@ impl<G, W, R, E> Client<G, W, R, E> {
         self.grants.get(id.0).map(|grant| &grant.data)
     }
 
-    /// The same, to be changed.
+    /// The same, mutable.
     pub fn data_mut(&mut self, id: GrantId) -> Option<&mut G> {
         self.grants.get_mut(id.0).map(|grant| &mut grant.data)
     }
 
-    /// The same of all.
+    /// The driver's data of all grants.
     pub fn all_data_mut(&mut self) -> impl Iterator<Item = &mut G> {
         self.grants.iter_mut().map(|(_, grant)| &mut grant.data)
     }
 
-    /// Those that count as held.
+    /// The grants that count as held.
     pub fn held(&self) -> impl Iterator<Item = (GrantId, &G)> {
         let counted = self.grants.iter().filter(|(_, grant)| grant.counts);
         counted.map(|(key, grant)| (GrantId(key), &grant.data))
@@ -169,7 +169,7 @@ impl<G, W, R, E> Client<G, W, R, E> {
         self.held
     }
 
-    /// Counts it as held. False says that the process is shutting down, and that it is to be given back.
+    /// Counts it as held. False: the process is shutting down, and the grant is to be given back.
     pub fn count(&mut self, id: GrantId) -> bool {
         let may_count = !self.shut_down;
         if may_count && let Some(grant) = self.grants.get_mut(id.0) {
@@ -184,7 +184,7 @@ impl<G, W, R, E> Client<G, W, R, E> {
         self.shut_down = true;
     }
 
-    /// Changes what is decided of it. From the step on in which it is over, nothing is set for it.
+    /// Changes its state. From the step in which it is over, nothing is set for it.
     pub fn change<T>(&mut self, id: GrantId, change: impl FnOnce(&mut Leases) -> T) -> Option<T> {
         let grant = self.grants.get_mut(id.0)?;
         let lasted = grant.leases.lasts();
@@ -198,14 +198,14 @@ impl<G, W, R, E> Client<G, W, R, E> {
         Some(changed)
     }
 
-    /// Puts it among the timers by when it wants to be looked at, if it is not there for that time already.
+    /// Sets its timer, unless that is right already.
     pub fn schedule(&mut self, id: GrantId) -> Wakeup {
         let Some(grant) = self.grants.get_mut(id.0).filter(|it| !it.is_forgotten) else {
             return Wakeup::Silent;
         };
         let slack = Nanos::new(grant.leases.lifecycle().slack());
         let next = grant.leases.poll_timeout().map(|at| (at, slack));
-        // Also where both are none, as after a release.
+        // Also where neither has a timer, as after a release.
         if grant.scheduled == next {
             return Wakeup::Silent;
         }
@@ -219,8 +219,7 @@ impl<G, W, R, E> Client<G, W, R, E> {
         }
     }
 
-    /// Whether all grants are among the timers that want to be: for no later than they want, and not to be taken along
-    /// before they may be (K1).
+    /// Whether each grant that needs a timer has one, no later than needed, and not taken along too early (K1).
     pub fn are_scheduled(&self) -> bool {
         let is_scheduled =
             |grant: &Grant<G, E>| match (grant.leases.poll_timeout(), grant.scheduled) {
@@ -232,7 +231,7 @@ impl<G, W, R, E> Client<G, W, R, E> {
         self.grants.iter().all(|(_, grant)| grant.is_forgotten || is_scheduled(grant))
     }
 
-    /// An extension has ended with this outcome, which `Leases::judged` has judged. What is returned first has to be told.
+    /// An extension has ended with this outcome, as judged by `Leases::judged`. The caller tells the returned action.
     pub fn handle_extension(
         &mut self,
         id: GrantId,
@@ -243,7 +242,7 @@ impl<G, W, R, E> Client<G, W, R, E> {
         (action, self.schedule(id))
     }
 
-    /// Whether a restore may be sent to a node; if so, the key has to be released there from now on.
+    /// Whether a restore may be sent to a node; if so, that node is to be released on from now on.
     pub(super) fn begin_restore(&mut self, id: GrantId, node: NodeId) -> bool {
         let Some(grant) = self.grants.get(id.0).filter(|grant| grant.leases.lasts()) else {
             return false;
@@ -254,16 +253,16 @@ impl<G, W, R, E> Client<G, W, R, E> {
 }
 
 impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
-    /// Sees to everything that is due, and to what may be taken along. Those who wait, and are to be looked at, are returned.
+    /// Handles all due timers and those that may come along. Returns the waiters that are due.
     ///
-    /// Timers due within 2 ms come along, so that a loss may be told that much early. Whatever is told, the grant has its place
-    /// among the timers again by then; one that is kept no longer gets it when that has been seen to.
+    /// Timers due within 2 ms come along, so a loss may be told that early. A grant has its next timer before its
+    /// events are carried out; one whose linger has ended gets it only if it is taken.
     pub fn handle_timeout(&mut self, at: &Moment<'_>) -> Vec<(QueueId, Place)> {
         self.turn = at.turn;
         let (now, mut waiting) = (at.now, Vec::new());
         let (mut extend, mut give_back) = (Vec::new(), Vec::new());
         let mut all = self.timers.take_due(now);
-        // Whoever has lost a lease is told so before others are told that they have waited in vain.
+        // A lost lease is told before waiters are told that they waited in vain.
         all.sort_by_key(|(_, timed)| !matches!(timed, Timed::Grant(_)));
         for (due_at, timed) in all {
             let id = match timed {
@@ -298,19 +297,19 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
                 give_back.push(Event::GiveBack(id, due.extend));
                 continue;
             }
-            // Those who see to the timers look again before they sleep.
+            // The driver's task looks again before it sleeps.
             let _ = self.schedule(id);
             self.events.extend(due.tell.map(|action| Event::Tell(id, action)));
             extend.extend(due.extend.then_some(id));
         }
         self.extend_due(extend, at);
-        // Whoever is told something may take what is kept, which is not given back then.
+        // A holder that is told something may take a kept grant, which is then not given back.
         self.events.extend(give_back);
         waiting
     }
 
-    /// The driver has to do with it no more. Where nobody has said before that it is over, its queue is held by nobody from now
-    /// on, and who is first there asks the nodes.
+    /// The driver lets go of a grant. Unless its end was known before, nobody holds its queue from now on, and the
+    /// first request there asks the nodes.
     pub fn forget(&mut self, id: GrantId) -> Option<G> {
         let grant = self.grants.get_mut(id.0).filter(|grant| !grant.is_forgotten)?;
         let station = grant.station;
@@ -325,7 +324,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         }
         let data = mem::take(&mut grant.data);
         let is_held = |(queue, place): &(QueueId, Place)| {
-            // One that asks still says itself that it has gone.
+            // A request that still asks reports its own end.
             let waiting = self.queues.get(queue.0);
             waiting.is_some_and(|waiting| waiting.queue.station() == Station::Held(*place))
         };
@@ -336,7 +335,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         Some(data)
     }
 
-    /// One that was to be kept no longer has been taken: it gets its place among the timers, and is extended where that is due.
+    /// A grant whose linger had ended was taken after all: sets its timer, and extends it if due.
     pub fn handle_taken(&mut self, id: GrantId, extend: bool, at: &Moment<'_>) {
         let wakeup = self.schedule(id);
         self.wake(wakeup);

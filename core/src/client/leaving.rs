@@ -1,6 +1,6 @@
-//! How those who wait or ask leave: by themselves, by a close, or because nobody carries out what is decided any more.
+//! How requests leave: by themselves, by a close, or because no driver carries out decisions any more.
 //!
-//! It decides that a round that is under way for one who leaves is undone before whoever is next asks.
+//! It decides that the round of a leaving request is undone before the next request asks.
 
 use alloc::vec::Vec;
 
@@ -8,7 +8,7 @@ use super::{AskId, Asks, Client, Event, Fails, Place, QueueId, asking::Phase, go
 use crate::acquisition::GiveUp;
 
 impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
-    /// Leaves the queue, from wherever in it. A round that is under way for it is undone.
+    /// Takes a request out of its queue, wherever it is. Its round is undone.
     pub fn leave(&mut self, id: QueueId, place: Place) -> Option<W> {
         let waiting = self.queues.get_mut(id.0)?;
         let now_at = waiting.queue.now_at(place);
@@ -19,8 +19,8 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         self.abandon(ask)
     }
 
-    /// No more are begun: all who wait are answered, and so is whoever asks between two rounds. One in a round learns it when
-    /// that is lost.
+    /// Begins no more requests. All waiters are answered, and so are requests between two rounds. A request in a round
+    /// learns it when that is lost.
     pub fn close(&mut self) {
         self.closed = true;
         let mut all = self.take_all_waiting();
@@ -31,7 +31,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         drop(self.acquires.close());
     }
 
-    /// Takes out all who wait or ask. Their rounds are undone.
+    /// Takes out all requests that wait or ask. Their rounds are undone.
     pub fn take_all(&mut self) -> Vec<W> {
         self.begins.clear();
         let mut all = self.take_all_waiting();
@@ -43,7 +43,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
     /// Its caller has gone.
     pub(super) fn abandon(&mut self, id: AskId) -> Option<W> {
         let attempt = self.asking.get_mut(id.0).and_then(|asking| asking.attempt.take());
-        // Before whoever is next asks: it may have something to undo.
+        // Before the next request asks: the round may have something to undo.
         attempt.into_iter().for_each(|attempt| self.abandon_round(attempt));
         self.end_asking(id)
     }

@@ -1,8 +1,7 @@
-//! The place of a client in the lines on the nodes, for one resource: what its next round says, and what the nodes have told of
-//! others.
+//! A client's place in the nodes' lines for one resource: what its next round says, and what the nodes told of others.
 //!
-//! It carries out what [`Waiter`] decides, and no verdict, vote or deadline rests on any of it. It is kept with the queue, so
-//! that the next one who asks for this client asks from the same place.
+//! It carries out [`Waiter`]; no verdict, vote or deadline rests on it. It stays with the queue, so that the client's
+//! next request asks from the same place.
 
 use alloc::{boxed::Box, vec::Vec};
 use core::time::Duration;
@@ -19,10 +18,10 @@ use crate::{
     waiter::{LineAnswer, Waiter},
 };
 
-/// For how long a line lives on a node at the least: `node/redis/scripts/line.lua` and `line/wait_list.rs` say so.
+/// The least time that a line lives on a node, as in `node/redis/scripts/line.lua` and `line/wait_list.rs`.
 const LINE_LIFE: Duration = Duration::from_secs(4);
 
-/// Which nodes have said something that no verdict rests on. Of more than 32 it does not hear the others.
+/// A set of nodes that no verdict rests on. It ignores nodes beyond the first 32.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub(super) struct NodeSet(u32);
 
@@ -43,37 +42,37 @@ impl NodeSet {
     }
 }
 
-/// What is known of the lines for one target.
+/// The state of the lines for one target.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub(super) struct OnNodes {
-    /// Nothing while nobody waits.
+    /// `None` while no request waits.
     pub(super) waiter: Option<Box<Waiter>>,
-    /// How many rounds have begun, so that what is answered late is known to be of the last one.
+    /// How many rounds have begun, to recognize late answers to the last one.
     rounds: u64,
-    /// Which nodes have said of others since the last round began that they wait, or do not.
+    /// The nodes that, since the last round began, said whether others wait.
     said: NodeSet,
-    /// Which of them that they do.
+    /// Those of them that said so.
     want: NodeSet,
-    /// Up to when they say so of whoever comes.
+    /// Until when the nodes report newcomers.
     heard_until: Timestamp,
 }
 
-/// What a lost round has been answered.
+/// The answers to a lost round.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Found<'a> {
-    /// By which nodes what.
+    /// Each node's answer.
     pub(super) answers: &'a [(NodeId, LineAnswer<'a>)],
-    /// It said with what its client stands in the line.
+    /// The round stated a place in the line.
     pub(super) stood: bool,
-    /// By which those who wait part.
+    /// Spreads out clients that are told the same.
     pub(super) random: u8,
     /// When that is known.
     pub(super) at: &'a Moment<'a>,
 }
 
 impl OnNodes {
-    /// A round begins: what it says, and its number. One that asks for several tokens says its name, to be told of those
-    /// who come for as long as its keys live unless they are prolonged.
+    /// Begins a round: returns what it says, and its number. A round for several tokens says its client's name, so that
+    /// the nodes report newcomers for as long as its keys live without an extension.
     pub(super) fn begin_round(
         &mut self,
         named: Option<ClientId>,
@@ -90,7 +89,7 @@ impl OnNodes {
         (stand, self.rounds)
     }
 
-    /// Whether others wait, as far as the nodes have said since the last round began.
+    /// Whether others wait, by what the nodes said since the last round began.
     pub(super) fn others_wait(&self, quorum: Quorum, now: Timestamp) -> OthersWait {
         if !self.want.is_empty() {
             OthersWait::Somebody
@@ -101,12 +100,12 @@ impl OnNodes {
         }
     }
 
-    /// Up to when the nodes tell of whoever comes to stand in line; `None` where they have no line to tell of.
+    /// Until when the nodes report newcomers to the line; `None` if they have no line.
     pub(super) fn hears_until(&self) -> Option<Timestamp> {
         (!self.said.is_empty()).then_some(self.heard_until)
     }
 
-    /// Somebody who has come is not taken back by a node that was granted before.
+    /// Records what a node said. A node that was granted before does not take back a newcomer.
     fn say_of_others(&mut self, node: NodeId, wait: bool) {
         self.said.insert(node);
         if wait {
@@ -116,7 +115,7 @@ impl OnNodes {
 }
 
 impl<G, W, R, E> Client<G, W, R, E> {
-    /// Nobody waits here any more: the place is given up.
+    /// No request waits here any more: gives up the place.
     pub(super) fn leave_place(&mut self, id: QueueId) {
         if let Some(waiting) = self.queues.get_mut(id.0)
             && let Some(ticket) = waiting.on_nodes.waiter.take().and_then(|waiter| waiter.ticket())
@@ -128,8 +127,8 @@ impl<G, W, R, E> Client<G, W, R, E> {
         }
     }
 
-    /// On the nodes a process has one place in the line of a resource, whatever it wants it for, and one for all who want to
-    /// read it. It has been given up or served for this one, so that those take it again who want something else.
+    /// In a resource's line a process has one place for all uses but reading, and one for all reading. This queue's
+    /// place is given up or served, so that queues for other uses take it again.
     pub(super) fn say_place_gone(&mut self, id: QueueId) {
         if !self.by_name.is_plain()
             && let Some(waiting) = self.queues.get(id.0).filter(|it| !it.target.is_any())
@@ -138,18 +137,18 @@ impl<G, W, R, E> Client<G, W, R, E> {
         }
     }
 
-    /// How many clients stood before this one when a round was denied last, where it stands in the lines.
+    /// How many clients stood before this one at the last denied round, if it stands in the lines.
     pub fn rank(&self, id: QueueId) -> Option<u32> {
         self.queues.get(id.0)?.on_nodes.waiter.as_ref()?.rank()
     }
 
-    /// Whether somebody waits with its place.
+    /// Whether a request waits with its place.
     pub(super) fn waits_on_nodes(&self, id: QueueId) -> bool {
         self.queues.get(id.0).is_some_and(|waiting| waiting.on_nodes.waiter.is_some())
     }
 
-    /// Whether others than those who stand in this queue wait for it, as far as is known: other processes, or those of this
-    /// one who want, or have, something else that it has a resource in common with.
+    /// Whether others than this queue's requests wait, as far as known: other processes, or queues here that overlap
+    /// with it.
     pub(super) fn others_wait(&self, id: QueueId, now: Timestamp) -> OthersWait {
         if self.overlaps(id, |_| true) {
             return OthersWait::Somebody;
@@ -159,8 +158,8 @@ impl<G, W, R, E> Client<G, W, R, E> {
         wait.unwrap_or_default()
     }
 
-    /// Whether nodes have denied a round, which said who asks, for another place of this process in its lines, with which
-    /// nobody here waits: one to read, where this one is for all else, and the other way round.
+    /// Whether nodes denied a round with a place because of another place of this process that no request here waits
+    /// with: its place for reading, if this one is for other uses, or the reverse.
     pub(super) fn has_left_a_place(&self, id: QueueId, found: &Found<'_>) -> bool {
         let own = Some(self.settings.client);
         let is_own = |(_, it): &(NodeId, LineAnswer<'_>)| matches!(it, LineAnswer::Denied(it) if it.behind == own);
@@ -172,7 +171,7 @@ impl<G, W, R, E> Client<G, W, R, E> {
         !others.into_iter().any(|other| self.is_led(other) && self.waits_on_nodes(other))
     }
 
-    /// A byte by which those part who are told the same: others for each process, queue and time.
+    /// A byte that spreads out clients that are told the same: it differs by process, queue and time.
     pub(super) fn spread(&self, id: QueueId, now: Timestamp) -> u8 {
         let client = self.settings.client.to_hex().into_iter();
         let time = now.since_origin().as_nanos().to_be_bytes();
@@ -184,7 +183,7 @@ impl<G, W, R, E> Client<G, W, R, E> {
 }
 
 impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
-    /// Tells one who waits with a place in the lines, and has whoever asks go on where that moves its next round.
+    /// Tells the waiter of a queue. If its next round moves forward, the leader goes on.
     fn tell_waiter(&mut self, id: QueueId, now: Timestamp, tell: impl FnOnce(&mut Waiter, u8)) {
         let random = self.spread(id, now);
         let waiting = self.queues.get_mut(id.0);
@@ -198,7 +197,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         }
     }
 
-    /// A node has answered the round with this number after it was lost.
+    /// A node answered the round with this number after its loss.
     pub(super) fn handle_late_answer(
         &mut self,
         id: QueueId,
@@ -207,16 +206,16 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         now: Timestamp,
     ) {
         let last = self.queues.get(id.0).map(|waiting| waiting.on_nodes.rounds);
-        // Of one that asks beside the queue, without a number, it says nothing of this client's place.
+        // A round beside the queue has no number and says nothing of this client's place.
         if number > 0 && last == Some(number) {
             self.tell_waiter(id, now, |waiter, _| waiter.handle_late_answer(node, answer, now));
         }
     }
 
-    /// A node tells of the line for a resource. That is a hint, and nothing is lost where it was wrong.
+    /// A node reports on a resource's line. A wrong hint costs nothing.
     pub fn handle_hint(&mut self, node: NodeId, name: &Resource, hint: LineHint, now: Timestamp) {
         if let LineHint::KeepsOut { ticket } = hint {
-            // Where nobody waits with that place any more, it is given up again. One that is taken meanwhile has another ticket.
+            // A place that no request waits with is given up again. A place taken meanwhile has another ticket.
             let is_wanted =
                 self.by_name.covering(name, Which::Others).any(|id| self.waits_on_nodes(id));
             if !is_wanted {
@@ -244,7 +243,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         }
     }
 
-    /// The key of a resource is gone on a node: where it is from a quorum, one of those who pause asks at once.
+    /// The key of a resource is gone on a node. Gone from a quorum, one pausing request asks at once.
     pub fn handle_gone(&mut self, node: NodeId, name: &Resource) {
         for id in self.by_name.told_of(name) {
             let Some(waiting) = self.queues.get_mut(id.0) else { continue };
@@ -255,22 +254,22 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         }
     }
 
-    /// The connection to a node is there again, or is lost: what it has told may not have been heard.
+    /// The connection to a node was lost or is back: its reports may have been missed.
     pub fn handle_connection(&mut self, node: NodeId, now: Timestamp) {
         for id in self.waiting_on_nodes() {
             self.tell_waiter(id, now, |waiter, random| waiter.handle_connection(node, random, now));
         }
     }
 
-    /// A node votes that did not before, and may have forgotten who stands in its lines.
+    /// A node votes that did not before. It may have forgotten its lines.
     pub fn handle_ready(&mut self, node: NodeId, now: Timestamp) {
         for id in self.waiting_on_nodes() {
             self.tell_waiter(id, now, |waiter, random| waiter.handle_ready(node, random, now));
         }
     }
 
-    /// The place of this process in the lines for a target is gone: those ask soon, which takes it again, who want something
-    /// else that has a resource in common with it. Of readers, who are many, each is told once.
+    /// The process's place in a target's lines is gone: overlapping queues for other uses ask soon, which takes it
+    /// again. Each of the many readers is told once.
     pub fn handle_place_gone(&mut self, target: &Target, now: Timestamp) {
         let others: Vec<QueueId> = if target.is_shared() {
             self.take_placed(target.resource()).into_iter().collect()
@@ -281,7 +280,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         for id in others {
             if target.is_shared() || self.target(id) != Some(target) {
                 for node in (0..self.settings.quorum.nodes()).map(NodeId::new) {
-                    // What was told until then may have been meant for whoever has taken it out.
+                    // Earlier reports may have been meant for the use that lost the place.
                     self.tell_waiter(id, now, |waiter, random| {
                         waiter.handle_connection(node, random, now);
                     });
@@ -295,7 +294,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         waits.map(|(key, _)| QueueId(key)).collect()
     }
 
-    /// A round of this client was won: the nodes have taken it out of the lines.
+    /// A round was won: the nodes have removed this client from the lines.
     pub(super) fn handle_place_served(&mut self, id: QueueId, now: Timestamp) {
         let waiting = self.queues.get_mut(id.0);
         let waiter = waiting.and_then(|waiting| waiting.on_nodes.waiter.take());
@@ -305,8 +304,8 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         self.say_place_gone(id);
     }
 
-    /// A round was lost by others' keys, or by others who are first, and the request goes on. When the next one begins if
-    /// nothing is told; `None` where too few nodes have a line.
+    /// A round was lost to others' keys, or to others that are first, and its request goes on. Returns when the next
+    /// begins if nothing is told; `None` if too few nodes have a line.
     pub(super) fn stand_on_nodes(&mut self, id: QueueId, found: &Found<'_>) -> Option<Timestamp> {
         let is_left_behind = self.has_left_a_place(id, found);
         let ClientSettings { client, quorum, .. } = self.settings;

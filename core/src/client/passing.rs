@@ -1,6 +1,7 @@
-//! How a grant passes from one lease to the next: to the first in its queue, to nobody for a while, or back to the nodes.
+//! How a grant passes from one lease to the next: to the first in its queue, to nobody for a while, or back to the
+//! nodes.
 //!
-//! It decides who is next in line and whether the grant is handed on. The lease before ends in the step in which the next one
+//! It decides which request is next and whether the grant is handed on. One lease ends in the step in which the next
 //! begins: no two numbers hold at once.
 
 use alloc::vec::Vec;
@@ -13,30 +14,31 @@ use crate::{
     timers::Wakeup,
 };
 
-/// What has become of a lease that was given back.
+/// What became of a lease that was given back.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub enum Passed<W> {
-    /// It is this one's now.
+    /// This request has it now.
     To(W, Begun, Wakeup),
-    /// It is kept as nobody's.
+    /// The grant is kept without a lease.
     Kept(Wakeup),
-    /// It goes back to the nodes.
+    /// The grant goes back to the nodes.
     ToNobody,
 }
 
 impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
-    /// Whether a grant that is given back may go to anybody of this process: somebody stands in its queue, or it would be
-    /// kept. Where not, nobody need read a clock for it.
+    /// Whether a given-back grant may stay in this process: a request stands in its queue, or it would be kept. If not,
+    /// the caller need not read a clock.
     pub fn may_pass(&self, id: GrantId) -> bool {
         let Some(grant) = self.grants.get(id.0) else { return false };
         let waiting = |(queue, place): (QueueId, _)| self.queues.get(queue.0)?.queue.first(place);
         grant.station.is_some_and(|station| grant.leases.lingers() || waiting(station).is_some())
     }
 
-    /// The lease with this number is given back: it goes to the first in line, or the grant is kept, or it is to be released.
-    /// Returns that, the token of the lease that is over, and the requests that were skipped since their time was up. `None`:
-    /// this lease is over already, or its grant cannot pass to another: it stands in no queue, is shared with readers, a
-    /// shutdown has ended it, or one here who wants several resources has waited for long (H6).
+    /// Gives back the lease with this number: the first in line gets it, or the grant is kept, or it is to be released.
+    /// Returns that, the token of the ended lease, and the requests skipped because their time was up.
+    ///
+    /// `None`: the lease is over already, or its grant cannot pass on. It stands in no queue, is shared with readers,
+    /// was ended by a shutdown, or a set of this process has waited long (H6).
     pub fn hand_on(
         &mut self,
         id: GrantId,
@@ -57,7 +59,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         }
         let (before, mut late) = (grant.leases.token(), Vec::new());
         let passed = loop {
-            // Of the lease that is over: how long it was to be kept counts for how long others wait.
+            // With the linger of the ended lease, which may lengthen the turn.
             let situation = grant.leases.situation(situation);
             let Some(first) = waiting.queue.first(place) else {
                 let heard_until = waiting.on_nodes.hears_until();
@@ -77,7 +79,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
                 let Situation { others, turn, .. } = situation;
                 let given_back = GivenBack { leases: grant.leases.count(), others, turn, now };
                 if let Some(most) = waiting.stay.handle_given_back(given_back) {
-                    // Between half of it and all, the next leader leaves the resource to others.
+                    // The next leader leaves the resource to others for between half of it and all.
                     let more = (most / 2).saturating_mul(u32::from(spread)) / 255;
                     let until = now.saturating_add((most / 2).saturating_add(more));
                     waiting.begin_with(Pause::Rest(until));
@@ -88,7 +90,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
                 break Passed::ToNobody;
             };
             let request = gone(&mut self.timers, queue, waiter);
-            // Its time is up, or its caller is about to leave the line.
+            // Its time is up, and its caller is about to leave the queue.
             let Some(begun) = begun else {
                 late.push(request);
                 continue;
@@ -99,7 +101,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         Some((passed, before, late))
     }
 
-    /// A lease begins that takes what is kept. Where it will not do for that, nothing has changed.
+    /// Begins a lease that takes a kept grant. `None`: the grant will not do, and nothing has changed.
     pub fn resume(
         &mut self,
         id: GrantId,
@@ -123,12 +125,12 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
 }
 
 impl<G, W, R, E> Client<G, W, R, E> {
-    /// What this queue keeps as nobody's, for one who takes it or gives it back.
+    /// The grant that this queue keeps, for a caller that takes it or gives it back.
     pub fn take_kept(&mut self, queue: QueueId) -> Option<GrantId> {
         self.queues.get_mut(queue.0)?.kept.take()
     }
 
-    /// What all of them keep.
+    /// The grants that all queues keep.
     pub fn take_all_kept(&mut self) -> Vec<GrantId> {
         self.queues.iter_mut().filter_map(|(_, waiting)| waiting.kept.take()).collect()
     }

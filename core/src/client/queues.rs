@@ -1,8 +1,8 @@
-//! The queues of a client: who comes, who goes, and whose time is up.
+//! The queues of a client: requests that come, go, or run out of time.
 //!
-//! It carries out what `Queue::join` decides, and decides what somebody is told who has waited in vain: that the resource is
-//! held here, or what the leader's rounds have found. One whose time is up while a round is under way is told what that
-//! finds, as a round of its own might end a little later too.
+//! It carries out `Queue::join`, and decides what a waiter learns that waited in vain: that the resource is held here,
+//! or what the leader's rounds found. A waiter whose time is up during a round learns that round's result, because its
+//! own round might end a little late too.
 
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use core::mem;
@@ -19,36 +19,36 @@ use crate::{
     timers::Wakeup,
 };
 
-/// What becomes of a request that has come.
+/// What becomes of a new request.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub enum Came<W, E> {
-    /// Its round begins: [`Client::begin_round`] is to be called.
+    /// Its round begins: call [`Client::begin_round`].
     Begins(Place, AskId),
     /// It waits, or is about to ask.
     Waits(Place),
-    /// It takes what is kept as nobody's.
+    /// It takes a kept grant.
     Takes(GrantId, W),
-    /// It does not wait, and this lease of the process is in its way.
+    /// It does not wait, and this grant of the process is in its way.
     Held(GrantId, W),
-    /// It does not wait, and others do, who have found this.
+    /// It does not wait, and the waiting leader has found this.
     Told(Arc<Met<E>>, W),
-    /// No more are begun.
+    /// No more requests begin.
     Closed(W),
 }
 
-/// What becomes of one whose timer has come.
+/// What becomes of a waiter whose timer has come.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub enum Late<W, S> {
     /// It has gone.
     Nothing,
-    /// It waits on. What it says meanwhile, where anything.
+    /// It waits on, with this report, if any.
     Waits(Option<S>),
-    /// It has waited in vain, and is told so; or that this grant is in its way.
+    /// It waited in vain, and is told that, or that this grant is in its way.
     InVain(W, GiveUp, Option<GrantId>),
 }
 
 impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
-    /// Somebody comes. The grant `over` was in its way, and is by now known not to be.
+    /// A request comes. The grant `over` was in its way, and is now known not to be.
     pub fn join(
         &mut self,
         id: QueueId,
@@ -76,9 +76,9 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
                 return self.asks((id, place, false), request, Pause::None, now);
             }
             (Joined::Asks(place), _) => {
-                // It was nobody's here, so that others might have had it.
+                // Nobody held it here, so that others might have.
                 waiting.stay.handle_left();
-                // What was released here a moment ago is left to those here who want something else that it is a part of.
+                // A resource released here a moment ago is left to requests here for something that overlaps it.
                 let first = if leaves_it { waiting.contended.first } else { Pause::None };
                 return self.asks((id, place, true), request, first, now);
             }
@@ -110,7 +110,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         Came::Waits(place)
     }
 
-    /// One who has come asks the nodes.
+    /// A new request asks the nodes.
     fn asks(
         &mut self,
         (queue, place, leads): (QueueId, Place, bool),
@@ -129,7 +129,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         }
     }
 
-    /// Who waits under this place is looked at when it wants to be.
+    /// Sets the timer of the waiter under this place.
     pub(super) fn look_at(&mut self, id: QueueId, place: Place) -> Wakeup {
         let waiting = self.queues.get_mut(id.0);
         let Some(waiter) = waiting.and_then(|waiting| waiting.queue.get_mut(place)) else {
@@ -143,8 +143,8 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         self.timers.schedule(None, at, NO_SLACK, timed)
     }
 
-    /// The time has come for one who waits, or will have within a moment. One who says for whom it waits is told of what holds
-    /// the resource here, how many come before it here, and how many clients do on the nodes.
+    /// The timer of a waiter has come, or will within a moment. A waiter that reports what it waits for learns which
+    /// grant holds the resource here, how many requests are ahead of it here, and how many clients on the nodes.
     pub fn handle_waiter_due<S>(
         &mut self,
         id: QueueId,
@@ -157,7 +157,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         let Some(waiting) = self.queues.get_mut(id.0) else { return Late::Nothing };
         let holder = waiting.holder();
         let Some(waiter) = waiting.queue.get_mut(place) else { return Late::Nothing };
-        // One that stands under another place by now is looked at under that.
+        // A waiter that has another place by now has its timer under that.
         let Some((at, _)) = waiter.timer.take_if(|(_, under)| *under == place) else {
             return Late::Nothing;
         };
@@ -170,7 +170,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
                 acquisition.handle_late(now)
             };
             let knows_nothing = holder.is_none() && told == GiveUp::Crowded;
-            // Where the leader does not wait for its turn there is no crowd: it asks, or is about to.
+            // A leader that waits for no turn asks or is about to, so that there is no crowd.
             if knows_nothing && !waits_for_turn && !mem::replace(&mut waiter.shares, true) {
                 let at = now.saturating_add(self.settings.node_timeout);
                 let timed = Timed::Waiter(id, place);
@@ -187,13 +187,13 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         let here = waiting.ahead(place).unwrap_or_default();
         let Some(waiter) = waiting.queue.get_mut(place) else { return Late::Nothing };
         let said = says(&mut waiter.request, held, (here, rank));
-        // Timers that are due within a moment come along, and this one may have been one of them.
+        // Timers due within a moment come along, and this may have been one.
         let wakeup = self.look_at(id, place);
         self.wake(wakeup);
         Late::Waits(said)
     }
 
-    /// Takes out all who wait in any queue.
+    /// Takes out the waiters of all queues.
     pub fn take_all_waiting(&mut self) -> Vec<W> {
         let Self { queues, timers, .. } = self;
         let of_one = |(key, waiting): (_, &mut Box<Waiting<W, E>>)| {
@@ -202,12 +202,12 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         queues.iter_mut().flat_map(of_one).collect()
     }
 
-    /// What is held under this queue, where anything is.
+    /// The grant that holds this queue, if any.
     pub fn holder(&self, id: QueueId) -> Option<GrantId> {
         self.queues.get(id.0)?.holder()
     }
 
-    /// How many come before this place, where somebody stands there or asks; and what the last round has met.
+    /// How many requests are ahead of this place, if it waits or asks; and what the last round found.
     pub fn ahead(&self, id: QueueId, place: Place) -> Option<(usize, Option<&Arc<Met<E>>>)> {
         let waiting = self.queues.get(id.0)?;
         Some((waiting.ahead(place)?, waiting.contended.met.as_ref().map(|(met, _)| met)))
@@ -215,7 +215,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
 }
 
 impl<W, E> Waiting<W, E> {
-    /// How many come before this place: those in line, and who asks for them.
+    /// How many requests are ahead of this place: those in line, and the leader.
     fn ahead(&self, place: Place) -> Option<usize> {
         match (self.queue.ahead(place), self.queue.station()) {
             (Some(ahead), Station::Asked(_)) => Some(ahead.saturating_add(1)),

@@ -1,8 +1,8 @@
-//! Releases: those that somebody waits for, and those that undo what was set and not won.
+//! Releases: those that a caller waits for, and those that undo what was set and not won.
 //!
-//! It decides when each is sent: one that somebody waits for when it has its turn, and at the latest before this process asks the
-//! nodes for anything that is kept from it without that. Otherwise a process could be told that its own lease holds what it has
-//! released. It must never say that something is released which no quorum has confirmed.
+//! It decides when each is sent. A release with a waiting caller is sent at its turn, or earlier if this process asks
+//! the nodes for something that it blocks. Otherwise a process could be told that its own lease holds what it has
+//! released. It must never report a release that no quorum has confirmed.
 
 use alloc::{boxed::Box, vec::Vec};
 use core::{iter, mem, time::Duration};
@@ -26,43 +26,43 @@ use crate::{
     time::Timestamp,
 };
 
-/// So many are sent at once for one who asks: all permits of a semaphore.
+/// How many are sent at once ahead of a round: all permits of a semaphore.
 const MOST_AT_ONCE: usize = Slots::MOST;
 
-/// A release that somebody waits for.
+/// A release that a caller waits for.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct ReleaseId(pub(super) Key);
 
-/// One under way.
+/// A release under way.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(super) struct Releasing<R, E> {
     undone: Undone,
     orders: Vec<ReleaseOrder>,
-    /// How many have not been answered.
+    /// How many commands are unanswered.
     open: usize,
-    /// Where somebody wants to know.
+    /// Present while a caller waits.
     asked: Option<Box<Asked<R, E>>>,
 }
 
-/// Of a release that somebody waits for.
+/// The part of a release that a caller waits for.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 struct Asked<R, E> {
     data: R,
     queue: QueueId,
-    /// Where it waits for its turn.
+    /// Its place in the lane.
     place: Option<u64>,
     turn: Option<Turn>,
-    /// From when its time counts; once it was said to be late, from when it is sent.
+    /// The start of its time limit: once reported late, its send.
     started: Timestamp,
     is_late: bool,
-    /// Once it is sent.
+    /// Set at the send.
     tally: Option<Tally>,
     said: Box<[Said<E>]>,
     is_kept: bool,
 }
 
 impl<R, E> Releasing<R, E> {
-    /// Up to when its answers are waited for beyond the time for one: no longer once it is decided.
+    /// Until when to wait for answers beyond their own time limit; `None` once it is decided.
     pub(super) fn waits_until(&self, node_timeout: Duration) -> Option<Timestamp> {
         let asked = self.asked.as_ref()?;
         let is_open = asked.tally.as_ref()?.verdict() == Verdict::Pending;
@@ -71,7 +71,7 @@ impl<R, E> Releasing<R, E> {
 }
 
 impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
-    /// A grant has ended, and is released: at once, unless many releases are under way.
+    /// Releases an ended grant, at once unless many releases are under way.
     pub(super) fn release(
         &mut self,
         grant: GrantId,
@@ -89,7 +89,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         };
         let queue = found.queue;
         self.hold_footprint(undone.footprint);
-        // Whoever asks for it here finds this, as long as it has not been sent.
+        // A request for it here finds this release until it is sent.
         self.hold_queue(queue);
         let said = iter::repeat_with(Said::default).take(self.settings.quorum.nodes()).collect();
         let is_kept = undone.keep(at.steady, self.settings.drift).is_some();
@@ -111,7 +111,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
             self.send_release(id, Some(turn), at);
             return Some(id);
         }
-        // What is left of the whole time after a node timeout for the round itself.
+        // The whole time limit, less a node timeout for the round itself.
         let node_timeout = self.settings.node_timeout;
         let most = longest_release(node_timeout).saturating_sub(node_timeout).max(node_timeout / 2);
         self.wait_for_turn(id, Some(at.now.saturating_add(most)));
@@ -120,7 +120,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         Some(id)
     }
 
-    /// Nobody carries out what is under way any more: what the driver keeps with releases is returned.
+    /// No driver is left: returns its data of all releases.
     pub fn take_all_releases(&mut self) -> Vec<R> {
         let ids: Vec<ReleaseId> = self.releasing.iter().map(|(key, _)| ReleaseId(key)).collect();
         let mut all = Vec::new();
@@ -160,17 +160,17 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         self.releasing.get_mut(id.0)?.asked.as_deref_mut()
     }
 
-    /// What it gives back.
+    /// Its target.
     pub fn release_target(&self, id: ReleaseId) -> Option<&Target> {
         self.releasing.get(id.0).map(|releasing| &releasing.undone.target)
     }
 
-    /// What the driver keeps with it.
+    /// The driver's data.
     pub fn release_data(&mut self, id: ReleaseId) -> Option<&mut R> {
         self.asked(id).map(|asked| &mut asked.data)
     }
 
-    /// It has its turn; or its time is up in its lane: that is told, and it goes on waiting.
+    /// It has its turn; or it was too long in its lane, which is reported while it waits on.
     pub(super) fn handle_release_turn(
         &mut self,
         id: ReleaseId,
@@ -187,8 +187,8 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         self.wait_for_turn(id, None);
     }
 
-    /// Sends whatever one who asks the nodes now would be denied without, however many wait for their turn before it. Of
-    /// thousands of readers they would take the room of renewals: so many are sent at most.
+    /// Sends the releases that would block a round of this queue, however many wait for a turn before them. Thousands
+    /// of readers' releases would take the renewals' room, so that their number is limited.
     pub(super) fn send_before(&mut self, queue: QueueId, at: &Moment<'_>) {
         // Nearly always there are none.
         if self.unsent.is_empty() {
@@ -200,7 +200,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
             let all: Vec<ReleaseId> = unsent.drain(..left.min(unsent.len())).collect();
             left = left.saturating_sub(all.len());
             for id in all {
-                // Without a turn it is no part of the load that turns count.
+                // Without a turn it does not count as load.
                 self.send_release(id, None, at);
             }
         }
@@ -242,12 +242,12 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         for (node, command) in commands {
             self.send(Purpose::Release(id, node), node, command);
         }
-        // Of too few nodes a quorum is out of reach from the start.
+        // With too few nodes a quorum is out of reach from the start.
         self.judge_release(id, at);
         self.end_release(id);
     }
 
-    /// Releases without anybody waiting, where the footprint has ordered it: what a lost round has set, and what came too late.
+    /// Sends the footprint's releases that no caller waits for: of a lost round, or of a late key.
     pub(super) fn release_unwatched(&mut self, undone: Undone, keep: Option<Duration>) {
         let orders = self.orders(undone.footprint);
         if !orders.is_empty() {
@@ -255,7 +255,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         }
     }
 
-    /// The same, with the orders.
+    /// The same, with given orders.
     pub(super) fn release_ordered(
         &mut self,
         undone: Undone,
@@ -274,8 +274,8 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         }
     }
 
-    /// A node has answered, or its time is up. What has not been confirmed is left to be released later, and what found nothing
-    /// is looked at again where the key may land yet.
+    /// A node has answered, or its time is up. An unconfirmed release is kept for later; one that found nothing is
+    /// repeated if the key may still land.
     pub(super) fn handle_release_answer(
         &mut self,
         id: ReleaseId,
@@ -289,16 +289,16 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         let (unanswered, undone) = (releasing.open.saturating_add(1), &releasing.undone);
         let footprint = self.footprints.get(undone.footprint.0);
         let is_clear = footprint.is_none_or(|traced| traced.footprint.is_clear(node));
-        // The last order for a node knows most: a late answer may have added one.
+        // The last order for a node knows most: a late answer may have added it.
         let order = releasing.orders.iter().rfind(|order| order.node == node);
         let ordered = |order| {
             let taken_for = taken_for(node_timeout);
             UnconfirmedRelease::ordered(at.steady, undone.key_life, taken_for, order)
         };
         let again = match &result {
-            // Nothing that sets the key is on its way any more.
+            // No command that sets the key is under way any more.
             Ok(Reply::Granted(_)) if !order.is_some_and(|order| order.several) => None,
-            // The acquire has meanwhile turned out to have set nothing there.
+            // The acquire turned out to have set nothing there.
             _ if is_clear => None,
             Ok(reply) => {
                 let has_deleted = matches!(reply, Reply::Granted(_));
@@ -320,7 +320,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
                 *said = Said::of(result);
             }
             if let Some(tally) = &mut asked.tally {
-                // A release has no validity, so that it does not matter when its replies come.
+                // A release has no validity, so the time of its replies does not matter.
                 tally.handle_reply(node, reply, Timestamp::ORIGIN);
             }
             if load.is_some() {
@@ -338,7 +338,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         }
     }
 
-    /// Where a quorum has confirmed it, or none can any more, whoever waits for it is told. Stragglers keep nobody waiting.
+    /// Answers the caller once a quorum has confirmed it or none can. Stragglers delay nobody.
     fn judge_release(&mut self, id: ReleaseId, at: &Moment<'_>) {
         let Some(releasing) = self.releasing.get_mut(id.0) else { return };
         let is_decided = |asked: &&mut Box<Asked<R, E>>| {
@@ -358,7 +358,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
             (Verdict::Won, _) => Ok(()),
             (_, loss) => Err(loss.unwrap_or(RoundLoss::Contended)),
         };
-        // Whoever pauses for it in this process need not wait for a node to say so.
+        // A request that pauses here need not wait for a node's report.
         if result.is_ok() && !is_kept {
             self.handle_released(queue);
         }

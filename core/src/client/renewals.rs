@@ -1,8 +1,8 @@
-//! Extensions of what is held, as many together as one message takes; and restores of keys that a node has lost.
+//! Extensions of grants, as many together as one message takes; and restores of keys that a node has lost.
 //!
-//! It decides which leases share a message, and that a key is set again only where a quorum has just confirmed its lease. It must
-//! never count a restore as a vote. When a lease is extended, `Lifecycle` decides, and what has to be undone because it has ended
-//! meanwhile, the footprint does.
+//! It decides which leases share a message, and that a key is set again only after a quorum has just confirmed its
+//! lease. It must never count a restore as a vote. `Lifecycle` decides when to extend; the footprint decides what to
+//! undo if the lease has ended meanwhile.
 
 use alloc::{boxed::Box, vec, vec::Vec};
 use core::{iter, mem, time::Duration};
@@ -21,9 +21,9 @@ use crate::{
     timers::TimerQueue,
 };
 
-/// The pause before a restore is sent once more, at least, and the room for chance beyond that. Those who wait are told of an
-/// extension, so that their rounds, which last for a moment, have the key of a node that has lost it when the restore comes.
-/// They would have it each time.
+/// The least pause before a restore is sent again, and the random part on top. Waiters are told of an extension, and
+/// their short rounds then take the key of a node that has lost it, just as the restore comes. Without a pause of its
+/// own it would meet them each time.
 const PAUSE: Duration = Duration::from_millis(2);
 const CHANCE: Duration = Duration::from_millis(16);
 
@@ -31,7 +31,7 @@ const CHANCE: Duration = Duration::from_millis(16);
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct RenewalId(pub(super) Key);
 
-/// A restore under way, or about to be sent once more.
+/// A restore under way, or about to be sent again.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(super) struct RestoreId(pub(super) Key);
 
@@ -39,34 +39,34 @@ pub(super) struct RestoreId(pub(super) Key);
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(super) struct Renewal<E> {
     leases: Vec<Renewed>,
-    /// By node: whether it has answered at all, and what has kept it from any answer.
+    /// By node: whether it has answered, and its failure, if all of its commands failed.
     nodes: Vec<(bool, Option<E>)>,
-    /// What nodes have said of single leases that they have not extended.
+    /// Answers for single leases that a node did not extend.
     others: Vec<(NodeId, usize, Said<E>)>,
     /// How many nodes have not answered.
     open: usize,
 }
 
-/// One of them.
+/// A lease in a renewal.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 struct Renewed {
     grant: GrantId,
     tally: Tally,
-    /// It was a reader's that had it alone before, when this began.
+    /// It was shared with readers by a downgrade when this began.
     was_downgraded: bool,
     is_told: bool,
 }
 
-/// A key that is set again.
+/// A key to set again.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(super) struct Restore {
     grant: GrantId,
     node: NodeId,
-    /// For how long the node is to keep it.
+    /// How long the node is to keep it.
     key_life: Duration,
-    /// Up to when the lease has been confirmed.
+    /// Until when the lease is confirmed.
     until: Timestamp,
-    /// It was in somebody's way before.
+    /// Another key blocked it before.
     is_second: bool,
 }
 
@@ -77,7 +77,7 @@ impl<E: Clone> Renewal<E> {
         }
     }
 
-    /// What each node has said of this lease.
+    /// Each node's answer for this lease.
     fn said_of(&self, lease: usize) -> Box<[Said<E>]> {
         let of_node = |(index, (has_answered, failed)): (usize, &(bool, Option<E>))| {
             let is_of_it =
@@ -94,7 +94,7 @@ impl<E: Clone> Renewal<E> {
 }
 
 impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
-    /// Extends leases that are due, in as few messages as take them. A node answers nobody else meanwhile, and a lease may
+    /// Extends due leases, in as few messages as hold them. A node serves nobody else during a message, and a lease may
     /// have many keys.
     pub(super) fn extend_due(&mut self, due: Vec<GrantId>, at: &Moment<'_>) {
         let (mut batch, mut left) = (Vec::new(), TimerQueue::<u32>::batch());
@@ -112,12 +112,12 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         }
     }
 
-    /// Extends one lease beside its renewals. How that ends is told with what is returned.
+    /// Extends one lease beside its renewals. The returned id names the outcome.
     pub fn extend(&mut self, grant: GrantId, at: &Moment<'_>) -> RenewalId {
         self.extend_together(vec![grant], at)
     }
 
-    /// One command for each of them goes to each node, in one message.
+    /// Each node gets one message, with one command for each lease.
     fn extend_together(&mut self, grants: Vec<GrantId>, at: &Moment<'_>) -> RenewalId {
         let quorum = self.settings.quorum;
         let mut commands: Vec<Vec<Command>> = Vec::new();
@@ -180,14 +180,14 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
             *of_node = has_answered;
         }
         if renewal.open == 0 {
-            // One that was told nothing has not extended it.
+            // A node that said nothing of a lease has not extended it.
             renewal.leases.iter_mut().for_each(|lease| lease.tally.handle_timeout(at.now));
         }
         self.judge_renewal(id, at);
         self.end_renewal(id);
     }
 
-    /// Tells each lease how it ended, as soon as that is known.
+    /// Tells each lease its outcome, as soon as that is known.
     fn judge_renewal(&mut self, id: RenewalId, at: &Moment<'_>) {
         let Some(renewal) = self.renewals.get_mut(id.0) else { return };
         let mut decided = Vec::new();
@@ -212,14 +212,14 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
                 && is_extended
                 && let Some(queue) = self.grants.get(id_of_grant.0).map(|grant| grant.queue)
             {
-                // A quorum has it as a reader's: those who pause here until they may read need not pause any longer.
+                // A quorum holds it as a reader's: readers that pause here ask at once.
                 self.handle_shared(queue);
             }
             self.events.push_back(Event::Extended { grant: id_of_grant, by: id, outcome, action });
         }
     }
 
-    /// When all nodes have answered: before a quorum has confirmed it, a key that is gone is not set again.
+    /// Ends once all nodes have answered. A lost key is restored only if a quorum has confirmed the lease.
     fn end_renewal(&mut self, id: RenewalId) {
         if self.renewals.get(id.0).is_none_or(|renewal| renewal.open > 0) {
             return;
@@ -241,7 +241,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         }
     }
 
-    /// Sets a key again that a node has lost. Whatever comes of it, the node is one to release on from now on.
+    /// Sets a key again that a node has lost. Whatever the result, that node is to be released on from now on.
     pub(super) fn restore(
         &mut self,
         grant: GrantId,
@@ -261,7 +261,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         else {
             return;
         };
-        // Noted before it is sent: a release that comes in between has to know of it.
+        // Noted before the send: a release in between must know of it.
         if !self.begin_restore(grant, node) {
             return self.end_restore(id);
         }
@@ -281,9 +281,9 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         self.send_restore(id);
     }
 
-    /// Takes what became of it, and undoes it where its lease has ended meanwhile: the release of the lease may have been
-    /// executed before it, such as where a node has to be sent the script first. One that was in somebody's way is sent once
-    /// more.
+    /// Records the result, and undoes the restore if its lease has ended meanwhile: the node may have executed the
+    /// lease's release first, for instance if it had to be sent the script. A restore that another key blocked is sent
+    /// once more.
     pub(super) fn handle_restore_answer(
         &mut self,
         id: RestoreId,
@@ -305,7 +305,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
                 owner: found.owner,
                 key_life: found.leases.key_life(),
                 footprint: found.footprint,
-                // What is set too late is released. Where the keys are left for the lock-delay, so is that.
+                // A late restore is released, or kept for the lock-delay where the lease's own keys are.
                 hold: found.leases.hold_of_late(at.now, at.steady),
             };
             let keep = undone.keep(at.steady, self.settings.drift);

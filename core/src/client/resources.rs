@@ -1,7 +1,7 @@
-//! Which queues there are, and which of them have a resource in common.
+//! The queues of a client, and which of them have a resource in common.
 //!
-//! It decides who is in whose way in this process. A queue is there for as long as anybody has to do with it. Readers have one
-//! each: they do not wait for each other.
+//! It decides which queues of this process block each other. A queue exists while it has users. Each reader has its
+//! own: readers do not wait for each other.
 
 use alloc::{
     boxed::Box,
@@ -16,26 +16,26 @@ use crate::{
     time::Timestamp,
 };
 
-/// Where queues are found.
+/// How queues are found.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub(super) struct ByName {
-    /// All but readers.
+    /// All queues but readers'.
     queues: BTreeMap<Target, QueueId>,
-    /// Where none is asked for together with others, there are none.
+    /// Empty unless a queue is for a set, a semaphore or reading.
     beside: BTreeMap<Resource, Beside>,
 }
 
-/// Who has to do with a resource other than by itself.
+/// The queues that use a resource in another way than alone.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 struct Beside {
-    /// Queues for several resources, by each of these; and those of semaphores, by their lines.
+    /// Queues of sets, by each of their resources, and of semaphores, by their lines.
     several: BTreeSet<QueueId>,
     readers: BTreeSet<QueueId>,
-    /// Those of them that have taken a place in the lines on the nodes, and have not been told since that it is gone.
+    /// Readers that took a place in the nodes' lines, and have not been told since that it is gone.
     placed: BTreeSet<QueueId>,
 }
 
-/// Which of those who have a resource in common with a target.
+/// Which queues with a resource in common.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Which {
     Readers,
@@ -43,17 +43,17 @@ pub(super) enum Which {
     All,
 }
 
-/// By which resources one is found beside others.
+/// The resources under which a target is found in `beside`.
 fn found_by(target: &Target) -> &[Resource] {
     if target.is_any() {
-        // Of its slots nothing is told, but of its line.
+        // The nodes tell nothing of its slots, only of its line.
         return target.lines();
     }
     if target.is_set() || target.is_shared() { target.resources() } else { &[] }
 }
 
 impl ByName {
-    /// Whether each is wanted by itself, so that nobody is in the way of anybody else.
+    /// Whether every queue is for one resource alone, so that none blocks another.
     pub(super) fn is_plain(&self) -> bool {
         self.beside.is_empty()
     }
@@ -85,7 +85,7 @@ impl ByName {
         }
     }
 
-    /// All that cover a resource. Nearly always that is one at most.
+    /// All queues that cover a resource: nearly always at most one.
     pub(super) fn told_of(&self, resource: &Resource) -> impl Iterator<Item = QueueId> + use<> {
         let one = self.queues.get(&Target::One(resource.clone())).copied();
         let beside = self.beside.get(resource);
@@ -93,7 +93,7 @@ impl ByName {
         one.into_iter().chain(more.map(Vec::from_iter).unwrap_or_default())
     }
 
-    /// Those that cover a resource.
+    /// The queues that cover a resource.
     pub(super) fn covering(
         &self,
         resource: &Resource,
@@ -110,7 +110,7 @@ impl ByName {
 }
 
 impl<G, W, R, E> Client<G, W, R, E> {
-    /// Somebody has to do with a target, until [`close_queue`](Self::close_queue) is called as often.
+    /// Adds a user to a target's queue, until [`close_queue`](Self::close_queue) is called as often.
     pub fn open_queue(&mut self, target: &Target) -> QueueId {
         if !target.is_shared()
             && let Some(id) = self.by_name.queues.get(target).copied()
@@ -124,8 +124,8 @@ impl<G, W, R, E> Client<G, W, R, E> {
         id
     }
 
-    /// Who called [`open_queue`](Self::open_queue) has to do with it no more. Behind the last one it is gone, and whoever
-    /// stood there is returned.
+    /// Removes a user that called [`open_queue`](Self::open_queue). The last one removes the queue, and its waiters are
+    /// returned.
     pub fn close_queue(&mut self, id: QueueId) -> Vec<W> {
         let Some(waiting) = self.queues.get_mut(id.0) else { return Vec::new() };
         waiting.users = waiting.users.saturating_sub(1);
@@ -140,14 +140,14 @@ impl<G, W, R, E> Client<G, W, R, E> {
         all_gone(&mut self.timers, id, waiting.queue.take_all())
     }
 
-    /// One more has to do with it.
+    /// Adds a user.
     pub(super) fn hold_queue(&mut self, id: QueueId) {
         if let Some(waiting) = self.queues.get_mut(id.0) {
             waiting.users = waiting.users.saturating_add(1);
         }
     }
 
-    /// One less has. Whoever stands there would have to do with it: there is nobody.
+    /// Removes a user. A waiter would be a user itself, so that none is left.
     pub(super) fn let_go_of_queue(&mut self, id: QueueId) {
         let left = self.close_queue(id);
         self.events.extend(left.into_iter().map(Event::Gone));
@@ -158,7 +158,7 @@ impl<G, W, R, E> Client<G, W, R, E> {
         self.queues.iter().count()
     }
 
-    /// Those of all others that have a resource in common with the target of a queue.
+    /// All other queues that have a resource in common with this one's target.
     pub(super) fn overlapping(&self, id: QueueId, which: Which) -> Vec<QueueId> {
         if self.by_name.beside.is_empty() {
             return Vec::new();
@@ -176,8 +176,8 @@ impl<G, W, R, E> Client<G, W, R, E> {
         all
     }
 
-    /// Whom it keeps out, or is kept out by: those who have a resource in common with it, but that a reader lets others read;
-    /// and a slot of a semaphore those who want its name by itself, and the other way round.
+    /// The queues that block this one or are blocked by it: those with a resource in common, except readers for a
+    /// reader. A slot of a semaphore and its name as a lock of its own block each other too.
     fn in_the_way(&self, id: QueueId, which: Which) -> Vec<QueueId> {
         let Some(target) = self.target(id).filter(|_| !self.by_name.is_plain()) else {
             return Vec::new();
@@ -185,7 +185,7 @@ impl<G, W, R, E> Client<G, W, R, E> {
         let which = if target.is_shared() { Which::Others } else { which };
         let resources = target.resources();
         let lines: Vec<Resource> = if target.is_any() {
-            // Of another number of permits too.
+            // Also of semaphores with another number of permits.
             target.lines().to_vec()
         } else {
             resources.iter().filter_map(Slots::line_of).collect()
@@ -198,26 +198,26 @@ impl<G, W, R, E> Client<G, W, R, E> {
         all
     }
 
-    /// This queue, and whatever is wanted or held here that may keep it out.
+    /// This queue, and all that may block it here.
     pub fn in_the_way_of(&self, id: QueueId) -> Vec<QueueId> {
         iter::once(id).chain(self.in_the_way(id, Which::All)).collect()
     }
 
-    /// For what a queue is.
+    /// The target of a queue.
     pub fn target(&self, id: QueueId) -> Option<&Target> {
         self.queues.get(id.0).map(|waiting| &waiting.target)
     }
 
-    /// Whether somebody here asks the nodes for something else that it has a resource in common with. In the lines on the
-    /// nodes that is the same client, so that they do not keep the order between the two.
+    /// Whether another request here asks the nodes for something that overlaps. The nodes' lines see both as one client
+    /// and keep no order between them.
     pub fn is_wanted_beside(&self, id: QueueId) -> bool {
-        // A reader leaves nobody a moment: nobody else of this process asks under its place.
+        // A reader gives nobody a moment: no other request of this process asks under its place.
         let is_shared = self.target(id).is_some_and(Target::is_shared);
         !is_shared && self.overlaps(id, |other| self.is_led(other))
     }
 
-    /// Whether there is another queue of this kind that has a resource in common with this one, or asks for permits that this
-    /// one is a slot of. Of permits nothing is said: they are handed on to nobody.
+    /// Whether another queue that satisfies `is` has a resource in common with this one, or asks for permits that this
+    /// one is a slot of. Always false for permits, which are not handed on.
     pub(super) fn overlaps(&self, id: QueueId, is: impl Fn(QueueId) -> bool) -> bool {
         let target = self.target(id).filter(|it| !self.by_name.is_plain() && !it.is_any());
         let resources = target.map(Target::resources).unwrap_or_default();
@@ -228,16 +228,15 @@ impl<G, W, R, E> Client<G, W, R, E> {
             || resources.iter().filter_map(Slots::line_of).any(|it| covers(&it))
     }
 
-    /// Whether somebody asks the nodes for all who wait in a queue.
+    /// Whether a queue has a leader.
     pub fn is_led(&self, id: QueueId) -> bool {
         let waiting = self.queues.get(id.0);
         waiting.is_some_and(|waiting| matches!(waiting.queue.station(), Station::Asked(_)))
     }
 
-    /// For how long yet one who comes anew leaves it to one here who wants several resources, this one among them, and has
-    /// waited for long (H6).
+    /// How long a new request still leaves this to a set of this process that overlaps it and has waited long (H6).
     pub(super) fn kept_back_for(&self, id: QueueId, now: Timestamp) -> Option<Duration> {
-        // Readers are kept out by the line on the nodes.
+        // The nodes' lines keep readers out.
         if self.waiting_sets == 0 || self.target(id).is_some_and(Target::is_shared) {
             return None;
         }
@@ -248,7 +247,8 @@ impl<G, W, R, E> Client<G, W, R, E> {
         self.in_the_way(id, Which::Others).into_iter().filter_map(left).max()
     }
 
-    /// What is kept as nobody's of something else, and would be in its way: the nodes tell nobody of one who comes from here.
+    /// Takes the kept grants of overlapping targets, which would block it: the nodes report no requests of the own
+    /// client.
     pub fn take_kept_beside(&mut self, id: QueueId) -> Vec<GrantId> {
         // Readers keep nothing.
         let beside = self.in_the_way(id, Which::Others);
@@ -257,7 +257,7 @@ impl<G, W, R, E> Client<G, W, R, E> {
 }
 
 impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
-    /// Who asks for several resources has lost a round by others' keys, and waits since then.
+    /// A set's leader lost a round to others' keys; it has waited since `since`.
     pub(super) fn handle_set_waits(&mut self, id: QueueId, since: Timestamp) {
         if let Some(waiting) = self.queues.get_mut(id.0).filter(|it| it.target.is_set())
             && waiting.contended.waits_since.replace(since).is_none()
@@ -266,7 +266,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         }
     }
 
-    /// Somebody begins to ask for it, or has it, or does not want it any more: those who are kept back for it go on.
+    /// A set begins to be asked for, is held, or is no longer wanted: kept-back requests go on.
     pub(super) fn handle_set_served(&mut self, id: QueueId) {
         let waiting = self.queues.get_mut(id.0);
         let contended = waiting.and_then(|waiting| waiting.contended.written());
@@ -277,11 +277,11 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         }
     }
 
-    /// The key of a target has been released here: one who waits here for something that it keeps out asks at once. On the
-    /// nodes they stand in its lines under the same name, and a grant has taken that out.
+    /// A target's key was released here: pausing requests here that it kept out ask at once. In the nodes' lines they
+    /// have the same client name, and a grant has removed that.
     pub fn handle_released(&mut self, id: QueueId) {
         if self.target(id).is_some_and(Target::is_any) {
-            // Whoever pauses all the same has asked since then, too early.
+            // A request that still pauses has asked since then, too early.
             while self.wake_pausing(id) {}
             return;
         }
@@ -289,25 +289,25 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         self.in_the_way(id, Which::All).into_iter().for_each(|other| self.handle_freed(other));
     }
 
-    /// A permit is given back, of which the nodes are told before whoever asks from now on: one of those who pause asks at
-    /// once. Anything else makes room in its queue.
+    /// A permit is given back, and the nodes learn that before any later request: one pausing request asks at once. Any
+    /// other grant frees its own queue.
     pub fn handle_permit_given_back(&mut self, id: QueueId) {
         if self.target(id).is_some_and(Target::is_any) {
             self.handle_freed(id);
         }
     }
 
-    /// It is shared with readers from now on: those who pause here until they may read ask at once.
+    /// It is now shared with readers: readers that pause here ask at once.
     pub fn handle_shared(&mut self, id: QueueId) {
         let readers = self.overlapping(id, Which::Readers);
         readers.into_iter().for_each(|reader| self.handle_freed(reader));
     }
 
-    /// The key is gone from a quorum: one of those who pause need not pause any longer.
+    /// A quorum no longer has the key: one pausing request asks at once.
     pub(super) fn handle_freed(&mut self, id: QueueId) {
         let is_told = self.wake_pausing(id);
         if let Some(waiting) = self.queues.get_mut(id.0) {
-            // Counted anew from here: the next holder's key is another one. Where nobody pauses yet, the next one does not.
+            // Counted anew, because the next holder's key is another. If none pauses yet, the next pause is skipped.
             if let Some(contended) = waiting.contended.written() {
                 contended.gone_from = NodeSet::NONE;
             }
@@ -315,13 +315,13 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         }
     }
 
-    /// Readers that have taken a place in the lines since this was asked last.
+    /// The readers that took a place in the lines since the last call.
     pub(super) fn take_placed(&mut self, resource: &Resource) -> BTreeSet<QueueId> {
         let beside = self.by_name.beside.get_mut(resource);
         beside.map(|beside| mem::take(&mut beside.placed)).unwrap_or_default()
     }
 
-    /// It stands in the lines on the nodes with a place of its own, from the round on that begins, or that was lost.
+    /// A reader has a place of its own in the nodes' lines, by the round that begins or was lost.
     pub(super) fn handle_placed(&mut self, id: QueueId) {
         if let Some(waiting) = self.queues.get(id.0).filter(|it| it.target.is_shared())
             && let Some(beside) = self.by_name.beside.get_mut(waiting.target.resource())

@@ -1,8 +1,8 @@
-//! The rounds of those who ask: what each is begun with, and what follows when it is won or lost.
+//! The rounds of asking requests: what each starts with, and what follows when it is won or lost.
 //!
-//! It decides that each who waits behind a leader is asked whether it goes on by what the leader's round has found, and who asks
-//! next behind one whose rounds take too long for what it has asked for. What a round is, `round` decides; `attempts` has those
-//! that are under way.
+//! It decides which waiters behind a leader go on after the leader's round, and which request asks next when the
+//! leader's rounds take too long for its own ttl. `round` decides what a round is; `attempts` holds the rounds under
+//! way.
 
 use alloc::{sync::Arc, vec::Vec};
 use core::{mem, time::Duration};
@@ -23,22 +23,22 @@ use crate::{
     time::Timestamp,
 };
 
-/// For how long a resource that was waited for here is taken for one that will be waited for again.
+/// How long a resource that was waited for here counts as likely to be waited for again.
 const LATELY: Duration = Duration::from_secs(1);
 
-/// From which place a round is begun.
+/// The place that a round starts from.
 pub(super) struct Placed {
-    /// What it says of its place in the lines on the nodes.
+    /// The client's place in the nodes' lines, as the round states it.
     pub(super) stand: Option<Stand>,
-    /// Tells answers that come late apart from those to another round.
+    /// The round's number, which tells its late answers apart from those to another round.
     pub(super) number: u64,
-    /// Under which place of which queue what it wins may be handed on.
+    /// The queue and place under which its grant may be handed on.
     pub(super) station: Option<(QueueId, Place)>,
 }
 
 impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
-    /// How many tokens a round is to ask for: several where leases are likely to follow. A resource that nobody waits for is
-    /// asked for as ever: it costs no more tokens than leases.
+    /// How many tokens a round asks for: several where leases are likely to follow. Otherwise it asks for one, so that
+    /// a resource uses up no more tokens than leases.
     pub fn tokens_wanted(&self, id: AskId, asked: &RoundAsked, now: Timestamp) -> u64 {
         let mut several = !asked.linger.is_zero();
         if let Some(asking) = self.asking.get(id.0).filter(|asking| asking.leads)
@@ -52,14 +52,15 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         if several { MOST_IN_A_ROW } else { 1 }
     }
 
-    /// The turn of one whose round begins, and its queue. Nothing where it is gone; no turn where it was answered instead.
+    /// Takes the turn of a request whose round begins, with its queue. `None` if the request is gone; no turn if it was
+    /// answered instead.
     pub(super) fn take_turn(
         &mut self,
         id: AskId,
         at: &Moment<'_>,
     ) -> Option<(QueueId, Option<Turn>)> {
         let Some(asking) = self.asking.get_mut(id.0) else {
-            // Its turn was given back when it went.
+            // Its turn was given back when the request went.
             self.let_in(at);
             return None;
         };
@@ -72,14 +73,14 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
             return None;
         }
         if asking.is_late(at.now) {
-            // The process may have stood still since it has its turn.
+            // The process may have stood still since the turn was given.
             self.turn_away(id, TurnedAway::Late, at.now);
             self.let_in(at);
             return None;
         }
         let turn = asking.turn.take();
-        // What is under way must not be in the way of the next round. One that takes the place in line comes at once, and is
-        // denied as the one before it was.
+        // Open acquires of lost rounds must not block the next round. But a round that takes the place comes at once,
+        // and is denied like the one before.
         if !takes_place {
             let heard_out = mem::take(&mut asking.heard_out);
             self.hear_no_longer(heard_out);
@@ -87,7 +88,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         Some((queue, turn))
     }
 
-    /// From which place in the lines on the nodes a round is begun.
+    /// Where in the nodes' lines a round starts from.
     pub(super) fn place_of_round(
         &mut self,
         id: AskId,
@@ -103,7 +104,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         let is_any = waiting.target.is_any();
         let station = (leads && !is_any).then_some((queue, place));
         if is_any && !leads {
-            // Nobody waits here: it asks once, beside others who do.
+            // It asks once, beside others, so that nobody waits here.
             return Placed { station, ..nowhere };
         }
         let named = several.then_some(self.settings.client);
@@ -114,8 +115,8 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         Placed { stand, number, station }
     }
 
-    /// Its round was won, as this grant, and is answered. Those who wanted to know what it finds are told that the resource is
-    /// held here. Of several permits there may be more, and whoever is next asks at once.
+    /// A request's round was won as this grant, and the request is answered. The requests that share the round's result
+    /// learn that the resource is held here. A semaphore may have more permits, so that its next request asks at once.
     pub(super) fn handle_won(
         &mut self,
         id: AskId,
@@ -157,9 +158,9 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         self.events.extend(sharing.into_iter().map(|request| Event::HeldHere(request, grant)));
     }
 
-    /// Its round was lost: it takes its place in the lines on the nodes, and where it has asked for a permit beside the queue, in
-    /// which nobody stands, it asks for all from now on. Says when the next one begins by the lines, and whether the round is
-    /// to be heard out before it is undone.
+    /// A request's round was lost: the request takes its place in the nodes' lines. If it asked for a permit beside an
+    /// empty queue, it leads that from now on. Returns when the lines call for the next round, and whether the lost one
+    /// is heard out before it is undone.
     pub(super) fn handle_found(
         &mut self,
         id: AskId,
@@ -173,7 +174,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         if lost.loss == RoundLoss::Contended && !asks_once && !is_given_up {
             self.lead(id);
         }
-        // Who asks once does not stand there, nor does one who asks for a permit beside the queue.
+        // A request for one round, or beside the queue, has no place in the lines.
         let leads = self.asking.get(id.0).is_some_and(|asking| asking.leads);
         if asks_once || !leads {
             return Some((lost, false));
@@ -194,7 +195,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         Some((lost, waiter.is_some_and(|waiter| waiter.hears_out())))
     }
 
-    /// One who asks beside its queue asks for all from now on, where nobody stands there.
+    /// A request beside its queue leads that from now on, if nobody stands there.
     fn lead(&mut self, id: AskId) {
         let Some(asking) = self.asking.get_mut(id.0).filter(|asking| !asking.leads) else { return };
         let queue = asking.queue;
@@ -206,7 +207,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         }
     }
 
-    /// Its round was lost, and has been undone: it goes on, or is answered; and so are those behind it who wait in vain.
+    /// A round was lost and undone: its request goes on or is answered, and so do waiters behind it that wait in vain.
     pub(super) fn handle_lost(
         &mut self,
         id: AskId,
@@ -224,7 +225,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         log(&mut request, Told::Lost(&lost, owner, met.granted));
         request.handle_met(&met);
         if lost.loss == RoundLoss::TooLate {
-            // Before anybody else may ask.
+            // Before another request may ask.
             let heard_out = mem::take(&mut asking.heard_out);
             self.hear_no_longer(heard_out);
         }
@@ -245,7 +246,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
             return self.give_up(id, Some(request), None);
         }
         let rest = if lost.loss == RoundLoss::TooLate && leads {
-            // Nobody holds it, and those behind may have asked for a longer ttl.
+            // Nobody holds it, and a request behind may have asked for a longer ttl.
             self.stand_back((id, queue, place), request)
         } else {
             self.stand_behind(id, request)
@@ -265,7 +266,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         self.go_on(id, now);
     }
 
-    /// A leader's round is lost, and it goes on at `next`. Those behind who wait in vain, by what it has met, are answered.
+    /// A leader's round was lost, and it goes on at `next`. Answers the waiters that, by what it found, wait in vain.
     fn share_loss(&mut self, id: QueueId, met: Arc<Met<E>>, next: Timestamp, now: Timestamp) {
         let (lost, traffic) = (met.lost, self.acquires.traffic());
         let Some(waiting) = self.queues.get_mut(id.0) else { return };
@@ -276,7 +277,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         waiting.begin_with(Pause::UntilFree(next));
         let out = waiting.queue.take_out(|waiter| {
             let request = &mut waiter.request;
-            // A round that took as long might have been in time for it.
+            // A round as long might have been in time for it.
             waiter.in_vain = if request.is_in_time(&met) {
                 None
             } else {
@@ -285,7 +286,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
             };
             waiter.in_vain.is_some()
         });
-        // Whether it is too late depends on what was asked for, and says nothing to those who come; nor does what was before.
+        // Too late depends on what the leader asked for and tells a later request nothing; nor does an earlier round.
         if lost.loss == RoundLoss::TooLate {
             waiting.forget_met();
         } else {
@@ -297,8 +298,8 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         self.events.extend(all.map(|(request, told)| Event::GiveUp(request, told, crowd)));
     }
 
-    /// A leader whose rounds take too long for what it has asked for stands in line again, behind all others: nobody holds the
-    /// resource, and a round may do for them. It is returned where nobody else stands there.
+    /// A leader whose rounds take too long for its request stands in line again, behind all others: nobody holds the
+    /// resource, and a round may do for them. Returns the request if nobody else waits.
     fn stand_back(&mut self, (id, queue, place): (AskId, QueueId, Place), request: W) -> Option<W> {
         let Some(waiting) = self.queues.get_mut(queue.0) else { return Some(request) };
         match waiting.queue.stand_back(place, Waiter::new(request)) {
@@ -312,8 +313,8 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         }
     }
 
-    /// One who has asked beside the queue, and goes on, stands in it where it came, or asks for all who stand there: then it is
-    /// returned. So is one who asks once.
+    /// A request that asked beside the queue and goes on stands there under its place. Returns it if it leads the queue
+    /// now, or asks for one round.
     fn stand_behind(&mut self, id: AskId, request: W) -> Option<W> {
         if request.asks_once() || self.asking.get(id.0).is_none_or(|asking| asking.leads) {
             return Some(request);
@@ -329,12 +330,12 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         let wakeup = self.look_at(queue, place);
         self.wake(wakeup);
         self.end_asking(id);
-        // The leader may have gone in between, and have found nobody.
+        // The leader may have gone in between and found nobody.
         self.next_leader(queue);
         None
     }
 
-    /// Who asks.
+    /// The request that asks.
     pub fn request(&self, id: AskId) -> Option<&W> {
         self.asking.get(id.0)?.request.as_ref()
     }

@@ -1,12 +1,11 @@
-//! Who may begin a round now, and who waits for that: two lanes, one for acquires and one for releases, so that neither waits
-//! behind the other. Renewals wait in none.
+//! Turns for rounds, in two lanes: acquires and releases do not wait behind each other. Renewals need no turn.
 //!
-//! What a lane decides, [`Concurrency`](crate::Concurrency) decides.
+//! [`Concurrency`](crate::Concurrency) decides for each lane.
 
 use super::{AskId, Asks, Client, Event, Fails, Moment, NO_SLACK, Timed, asking::Phase};
 use crate::{acquisition::TurnedAway, concurrency::Turn, time::Timestamp};
 
-/// One of the two.
+/// A lane.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Lane {
     /// Of acquires.
@@ -16,7 +15,7 @@ pub enum Lane {
 }
 
 impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
-    /// A turn for a round. It is at the end of the lane: many who wait for one resource must not keep all others from theirs.
+    /// Asks for a turn, at the end of the lane: many requests for one resource must not hold up all others.
     pub(super) fn want_turn(&mut self, id: AskId, now: Timestamp) {
         let Some(asking) = self.asking.get_mut(id.0) else { return };
         let Some(request) = &asking.request else { return };
@@ -31,7 +30,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
             Ok(place) => {
                 asking.phase = Phase::Turn(place);
                 deadline.into_iter().for_each(|deadline| self.look_at_ask(id, deadline));
-                // Where a turn was given back, and nobody has been let in since, this is made good here.
+                // If a turn was given back and nobody let in since, this makes up for it.
                 self.let_acquires_in(now);
             }
             Err(_) => self.turn_away(id, TurnedAway::Closed, now),
@@ -45,14 +44,14 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         self.events.push_back(Event::Begin(id));
     }
 
-    /// A turn comes back at a time that is not known. Where somebody waits for it, that is said.
+    /// A turn comes back at an unknown time. An event reports it if a request waits.
     pub(super) fn give_turn_back(&mut self, turn: &mut Turn) {
         if self.acquires.give_back(turn, None, Timestamp::ORIGIN) {
             self.events.push_back(Event::LetIn);
         }
     }
 
-    /// Gives turns to those who are next, as long as there are any.
+    /// Gives free turns to the next in each lane.
     pub fn let_in(&mut self, at: &Moment<'_>) {
         self.let_acquires_in(at.now);
         self.let_releases_in(at);
@@ -79,7 +78,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         self.give_up(id, None, told);
     }
 
-    /// Releases whose time in their lane is up are told so, however many stand before them.
+    /// Releases that were too long in their lane are reported, however many stand before them.
     pub(super) fn handle_releases_due(&mut self, at: &Moment<'_>) {
         self.release_timer = None;
         while let Some(id) = self.releases.turn_away(at.now) {
@@ -98,7 +97,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         }
     }
 
-    /// How many wait for a turn in a lane.
+    /// How many requests or releases wait in a lane.
     pub fn crowd(&self, lane: Lane) -> usize {
         match lane {
             Lane::Acquires => self.acquires.waiting(),

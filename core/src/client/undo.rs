@@ -1,8 +1,8 @@
-//! What a round leaves on the nodes beside what it has won: keys that are released, slots that are filled in, and places in lines
-//! that nobody waits in.
+//! What a round leaves on the nodes beside its win: keys to release, slots to fill in, and places in lines without a
+//! waiter.
 //!
-//! It decides that each is undone in the step in which it is known, or, where a round is heard out, when its answer comes. Where
-//! something may stand, the footprint says.
+//! It decides that each is undone in the step in which it becomes known, or, if a round is heard out, when its answer
+//! comes. The footprint knows where something may stand.
 
 use alloc::{collections::BTreeMap, vec, vec::Vec};
 
@@ -18,27 +18,27 @@ use crate::{
     target::Target,
 };
 
-/// So many commands that give up a place are under way at one node. Thousands of places may be given up at once, and must leave
-/// renewals their room.
+/// The limit on commands under way at one node that give up a place. Thousands of places may be given up at once, and
+/// must leave room for renewals.
 const MOST_LEAVING: usize = 1024;
 
-/// Places in the lines of one node that are being given up.
+/// Places to give up in one node's lines.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub(super) struct Leaving {
     open: usize,
-    /// Those that wait for others to be done.
+    /// Places that wait for others to be done.
     next: BTreeMap<Resource, Vec<Ticket>>,
 }
 
 impl Leaving {
-    /// How many resources there are in whose lines some are.
+    /// How much is left: open commands, and resources with more places to give up.
     pub(super) fn len(&self) -> usize {
         self.open.saturating_add(self.next.len())
     }
 }
 
 impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
-    /// Orders the releases that have to follow what is known so far.
+    /// Orders the releases that follow from what is known so far.
     pub(super) fn undo(&mut self, id: AttemptId) {
         let Some(attempt) = self.attempts.get(id.0) else { return };
         let is_won = attempt.round.verdict() == Verdict::Won;
@@ -54,7 +54,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         others.into_iter().for_each(|others| self.undo_slots(id, others));
     }
 
-    /// A node took one slot, and which one is not known of all nodes.
+    /// Undoes slots: a node took one, and not every node's is known.
     fn undo_slots(&mut self, id: AttemptId, footprint: FootprintId) {
         for order in self.orders(footprint) {
             let Some(attempt) = self.attempts.get(id.0) else { return };
@@ -64,15 +64,15 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
                 let undone = Undone { target, ..attempt.undone(footprint) };
                 self.release_ordered(undone, vec![order], None);
             }
-            // Has a node that took another slot keep the one that was won, as the others do, so that they go on agreeing.
+            // Gives a node that took another slot the won one, so that the nodes stay in agreement.
             if let Some(won) = won.filter(|_| filled_in) {
                 self.restore(won, order.node, key_life, until);
             }
         }
     }
 
-    /// The nodes that have granted it have taken the client out of their lines. On those that have denied it, whoever comes
-    /// would wait for a client that does not.
+    /// Gives up the client's place where a won round was denied. Nodes that granted have removed it; elsewhere, later
+    /// clients would wait for one that does not.
     pub(super) fn leave_where_denied(&mut self, id: AttemptId) {
         let Some(attempt) = self.attempts.get(id.0) else { return };
         let spec = attempt.round.spec();
@@ -88,7 +88,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         self.leave_lines(&target, ticket, nodes);
     }
 
-    /// What is still under way of a lost round is not undone before it is answered, until its request begins another.
+    /// Leaves a lost round's open acquires until they are answered, or its request begins another round.
     pub(super) fn hear_out(&mut self, ask: AskId, id: AttemptId, footprint: FootprintId) {
         if let Some(traced) = self.footprints.get_mut(footprint.0) {
             traced.footprint.handle_heard_out();
@@ -98,7 +98,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         }
     }
 
-    /// What is under way of these must not be in the way of what follows: it is undone right behind.
+    /// Ends the hearing out of these rounds: their open acquires are undone at once, out of the way of what follows.
     pub(super) fn hear_no_longer(&mut self, all: Vec<AttemptId>) {
         for id in all {
             let footprint = self.attempts.get(id.0).and_then(|attempt| attempt.footprint);
@@ -111,8 +111,8 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
 }
 
 impl<G, W, R, E> Client<G, W, R, E> {
-    /// Gives up a place in the lines on these nodes, for which nobody waits here any more. Nobody waits for it to be done:
-    /// without it, whoever is next has to find out that the first one does not come.
+    /// Gives up a place in these nodes' lines that has no waiter here any more. Nobody waits for it: without it, the
+    /// next client has to find out that the first does not come.
     pub(super) fn leave_lines(&mut self, target: &Target, ticket: Ticket, nodes: Vec<NodeId>) {
         for node in nodes {
             let Some(leaving) = self.leaving.get_mut(node.index()) else { continue };
@@ -126,7 +126,7 @@ impl<G, W, R, E> Client<G, W, R, E> {
         }
     }
 
-    /// One has been given up there, or has not: there is room for the next.
+    /// A command to give up a place is done or has failed: there is room for the next.
     pub(super) fn handle_left(&mut self, node: NodeId) {
         if let Some(leaving) = self.leaving.get_mut(node.index()) {
             leaving.open = leaving.open.saturating_sub(1);
@@ -134,7 +134,7 @@ impl<G, W, R, E> Client<G, W, R, E> {
         self.send_leaving(node);
     }
 
-    /// What is to be given up goes out before a round for the same, which would be denied for the sake of its own client.
+    /// Gives up places before a round for the same target, which would be denied for its own client's sake.
     pub(super) fn leave_before(&mut self, target: &Target) {
         for node in (0..self.leaving.len()).map(NodeId::new) {
             for resource in target.lines() {

@@ -1,4 +1,4 @@
-//! What a release is about, and what it has come to. Plain values: what follows, others decide.
+//! What a release deletes, and its result. Plain values: others decide what follows.
 
 use alloc::boxed::Box;
 use core::time::Duration;
@@ -13,36 +13,36 @@ use crate::{
     validity::{self, Drift},
 };
 
-/// Which keys are to be deleted, or kept for a while, and where they may stand.
+/// Keys to delete or keep for a while, and where they may stand.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(super) struct Undone {
     pub(super) target: Target,
     pub(super) owner: Owner,
-    /// For how long a node keeps them.
+    /// How long a node keeps them.
     pub(super) key_life: Duration,
     pub(super) footprint: FootprintId,
-    /// Up to when others are kept out all the same. By the steady clock, which may only run behind: never for less.
+    /// Until when others are kept out all the same, and never for less: the steady clock only runs behind.
     pub(super) hold: Option<Timestamp>,
 }
 
-/// What a release has come to.
+/// The result of a release.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Released<E> {
-    /// Of what.
+    /// Its target.
     pub target: Target,
-    /// Whose.
+    /// Its owner.
     pub owner: Owner,
-    /// Whether a quorum has confirmed it; where not, whether that is since too few have answered, or since it was over.
+    /// Whether a quorum confirmed it; if not, whether too few answered or it was over already.
     pub result: Result<(), RoundLoss>,
-    /// How many nodes have done it.
+    /// How many nodes did it.
     pub released: usize,
-    /// What each node has said.
+    /// Each node's answer.
     pub said: Box<[Said<E>]>,
 }
 
 impl Undone {
-    /// For how long a node is to keep the key from now on; `None` where it is to delete it. It is asked whenever it is sent, so
-    /// that one that is sent again does not keep it for longer.
+    /// How long a node keeps the key from now on; `None`: it deletes it. Asked at each send, so that a repeated release
+    /// keeps it no longer.
     pub(super) fn keep(&self, steady: Timestamp, drift: Drift) -> Option<Duration> {
         let left = self.hold?.saturating_since(steady);
         (!left.is_zero()).then(|| validity::kept_for(left, drift))

@@ -1,6 +1,6 @@
-//! One queue with what is known of its resource, and what stands in it.
+//! One queue, with the state of its resource.
 //!
-//! It decides nothing but what of that is forgotten together.
+//! It decides only which of that is forgotten together.
 
 use alloc::{sync::Arc, vec::Vec};
 
@@ -15,56 +15,56 @@ use crate::{
     timers::TimerQueue,
 };
 
-/// One queue, with what is known of its resource here.
+/// One queue, with the state of its resource here.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(super) struct Waiting<W, E> {
     pub(super) target: Target,
-    /// How many have to do with it.
+    /// How many users it has.
     pub(super) users: u32,
     pub(super) queue: Queue<Waiter<W>>,
-    /// Who asks the nodes, under which place: the leader, and those who ask for a permit beside it.
+    /// The requests that ask, by place: the leader, and those beside the queue.
     pub(super) asks: AskList,
-    /// What is held here, or was last.
+    /// The grant that is held here, or was last.
     pub(super) held: Option<GrantId>,
-    /// What is held here as nobody's.
+    /// The grant that is kept here.
     pub(super) kept: Option<GrantId>,
     /// The leader is in a round.
     pub(super) in_round: bool,
-    /// The key is gone since the last pause: the next one does not begin.
+    /// The key went free since the last pause: the next pause is skipped.
     pub(super) freed: bool,
     pub(super) contended: Rare<Contended<E>>,
-    /// For how long it has not been left to others.
+    /// How long it has not been left to others.
     pub(super) stay: Stay,
-    /// The place of this client in the lines on the nodes.
+    /// This client's place in the nodes' lines.
     pub(super) on_nodes: OnNodes,
 }
 
-/// What is known of a resource that several want. Where one alone ever has, it takes no room.
+/// The state of a resource that several requests want. It takes no room before that.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(super) struct Contended<E> {
-    /// Those who ask and pause, in the order in which they began to.
+    /// The asking requests that pause, in the order in which they began to.
     pub(super) pausing: Vec<AskId>,
-    /// The nodes that have said that the key is gone, since that was a quorum last.
+    /// The nodes that reported the key gone, since the last quorum of them.
     pub(super) gone_from: NodeSet,
-    /// What the last round has met that was lost, until one is won; and whether it has found the resource held.
+    /// What the last lost round found, until one is won; and whether it found the resource held.
     pub(super) met: Option<(Arc<Met<E>>, bool)>,
     /// What the next leader does before its first round.
     pub(super) first: Pause,
-    /// When somebody stood in line here last.
+    /// When a request last stood in line here.
     pub(super) waited_for: Option<Timestamp>,
-    /// Of several resources: since when the leader waits, once a round was lost.
+    /// Of a set: since when its leader waits, once a round was lost.
     pub(super) waits_since: Option<Timestamp>,
 }
 
-/// One who waits in a queue, or for what a round finds.
+/// A request in a queue, or one that shares a round's result.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(super) struct Waiter<W> {
     pub(super) request: W,
-    /// When it is looked at, and under which place.
+    /// Its timer, and the place that this is set under.
     pub(super) timer: Option<(Timestamp, Place)>,
-    /// Its time is up, and it waits for what the round finds that is under way.
+    /// Its time is up, and it waits for the result of the round under way.
     pub(super) shares: bool,
-    /// What it is told, where it waits in vain.
+    /// What it is told if it waits in vain.
     pub(super) in_vain: Option<GiveUp>,
 }
 
@@ -113,14 +113,14 @@ impl<E> Unwritten for Contended<E> {
 }
 
 impl<W, E> Waiting<W, E> {
-    /// What the next leader does before its first round.
+    /// Sets what the next leader does before its first round.
     pub(super) fn begin_with(&mut self, first: Pause) {
         if self.contended.first != first {
             self.contended.first = first;
         }
     }
 
-    /// What was met is of no use to whoever comes next.
+    /// Forgets findings that are of no use to the next request.
     pub(super) fn forget_met(&mut self) {
         if let Some(contended) = self.contended.written() {
             contended.met = None;
@@ -134,19 +134,19 @@ impl<W> Waiter<W> {
     }
 }
 
-/// When a request wants to be looked at.
+/// When a request needs a look.
 pub(super) fn looked_at<W: Asks<E>, E>(request: &W) -> Option<Timestamp> {
     [request.turn_deadline(), request.says_at()].into_iter().flatten().min()
 }
 
 impl<W, E> Waiting<W, E> {
-    /// What is held here, where anything is.
+    /// The grant that is held here, if any.
     pub(super) fn holder(&self) -> Option<GrantId> {
         self.held.filter(|_| matches!(self.queue.station(), Station::Held(_)))
     }
 }
 
-/// The request that leaves a queue. It is among the timers no more.
+/// Takes the request out of a waiter, and cancels its timer.
 pub(super) fn gone<W>(timers: &mut TimerQueue<Timed>, id: QueueId, waiter: Waiter<W>) -> W {
     let Waiter { request, timer, .. } = waiter;
     if let Some((at, place)) = timer {
@@ -155,7 +155,7 @@ pub(super) fn gone<W>(timers: &mut TimerQueue<Timed>, id: QueueId, waiter: Waite
     request
 }
 
-/// The same of several.
+/// The same for several.
 pub(super) fn all_gone<W>(
     timers: &mut TimerQueue<Timed>,
     id: QueueId,

@@ -1,6 +1,6 @@
-//! How a grant ends: given back, left to expire, left for its lock-delay, or ended by a shutdown. Once.
+//! How a grant ends, once: given back, left to expire, left for its lock-delay, or ended by a shutdown.
 //!
-//! It decides whether its keys are released, and up to when others are kept out.
+//! It decides whether its keys are released, and until when others are kept out.
 
 use super::{Current, Leases};
 use crate::{
@@ -14,15 +14,15 @@ use crate::{
 pub struct EndedLease {
     /// The token of the last lease.
     pub token: Option<FencingToken>,
-    /// Up to when others are kept out all the same.
+    /// Until when others are kept out all the same.
     pub hold: Option<Timestamp>,
-    /// Whether somebody had it up to now.
+    /// Whether a holder had it up to now.
     pub was_held: bool,
 }
 
 impl Leases {
-    /// The process shuts down. Says whether work goes on under it, which is told and gives it back when it has come to its
-    /// end; nothing where it has ended, or is nobody's, or was shut down before.
+    /// The process shuts down. Returns whether work runs under it; that work is told, and gives it back at its end.
+    /// `None` if it has ended, is kept, or was shut down before.
     pub fn shut_down(&mut self) -> Option<bool> {
         if self.ended || self.is_kept() || core::mem::replace(&mut self.current.shut_down, true) {
             return None;
@@ -31,8 +31,8 @@ impl Leases {
         Some(self.current.has_work)
     }
 
-    /// Whether its keys are left for the lock-delay instead of a release: it was lost under its holder's work, and what
-    /// that has sent may still be on its way.
+    /// Whether its keys stay for the lock-delay instead of a release: it was lost under its holder's work, and what the
+    /// holder sent may still be under way.
     pub fn leave(&mut self, number: u64, now: Timestamp) -> bool {
         let is_left = self.lock_delay > Nanos::ZERO
             && !self.is_past(Some(number))
@@ -41,15 +41,15 @@ impl Leases {
         is_left
     }
 
-    /// What was set too late is released. Where its keys are left, that is kept for as long: up to this.
+    /// Until when a late key is kept rather than deleted: as long as the grant's own keys, if they are left.
     pub fn hold_of_late(&self, now: Timestamp, steady: Timestamp) -> Option<Timestamp> {
         let is_left = self.lock_delay > Nanos::ZERO && self.is_lost_at_work(now);
         let until = is_left.then(|| steady.saturating_add(self.lock_delay.get()));
         self.current.hold.max(until)
     }
 
-    /// Ends it, once. With a reason it is over for that, and nothing is released. Nothing where it has ended, or the number
-    /// is past: of such a lease nothing is left to be released.
+    /// Ends it, once. With a reason it is over for that, and nothing is released. `None` if it has ended or the number
+    /// is past: such a lease leaves nothing to release.
     pub fn end(&mut self, number: u64, reason: Option<LossReason>) -> Option<EndedLease> {
         if self.is_past(Some(number)) || core::mem::replace(&mut self.ended, true) {
             return None;
@@ -62,16 +62,16 @@ impl Leases {
         Some(EndedLease { token, hold, was_held })
     }
 
-    /// The same of what is kept as nobody's. Nothing where it is not: somebody may have taken it just now.
+    /// The same for a kept grant. `None` if it is not kept: another request may just have taken it.
     pub fn end_kept(&mut self) -> Option<EndedLease> {
         self.lingers_until.take()?;
         let ended = self.end(self.current.number, None)?;
-        // It was given back before.
+        // Its last lease was given back before.
         Some(EndedLease { was_held: false, ..ended })
     }
 
-    /// Whether it was lost under somebody's work, who has not said since that this is done. A shutdown ends it in time, and
-    /// it is lost where work goes on beyond its deadline.
+    /// Whether it was lost under its holder's work that has not ended yet. After a shutdown it is lost only if work
+    /// goes on beyond its deadline.
     fn is_lost_at_work(&self, now: Timestamp) -> bool {
         let is_late = self.lifecycle.deadline() <= now;
         let is_loss =

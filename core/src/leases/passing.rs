@@ -1,7 +1,7 @@
-//! How a grant passes from one lease to the next: handed on, kept as nobody's and taken again, or shared with readers.
+//! How a grant passes from one lease to the next: handed on, kept and taken again, or shared with readers.
 //!
-//! It decides whether another lease may begin, and begins it in the step in which the one before ends. Whether the grant will
-//! do for it, `handover` says.
+//! It decides whether another lease may begin, and begins it in the step in which the one before ends. `handover`
+//! decides whether the grant will do for it.
 
 use core::time::Duration;
 
@@ -16,44 +16,43 @@ use crate::{
 /// What the next lease under a grant asks for.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct NextLease {
-    /// What decides whether the grant will do for it.
+    /// What it needs of the grant.
     pub wanted: Wanted,
     /// How it is renewed.
     pub renewal: RenewalPolicy,
-    /// Up to when others are kept out at least, by the steady clock.
+    /// Until when others are kept out at least, by the steady clock.
     pub keeps_until: Option<Timestamp>,
-    /// For how long the grant is kept behind it.
+    /// How long the grant is kept after it.
     pub linger: Duration,
 }
 
-/// What else decides whether a grant is handed on or kept.
+/// What else decides about a hand-over or keeping.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Situation {
     /// Whether other processes wait.
     pub others: OthersWait,
-    /// For how long hand-overs may go on while they do.
+    /// How long hand-overs may go on while they do.
     pub turn: Duration,
-    /// By the clock that deadlines go by.
+    /// By the clock for deadlines.
     pub now: Timestamp,
-    /// By the one that may only run behind.
+    /// By the steady clock, which only runs behind.
     pub steady: Timestamp,
 }
 
 /// A lease that has begun under a grant.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Begun {
-    /// By which it asks from now on.
+    /// Its number.
     pub number: u64,
     /// Its token.
     pub token: Option<FencingToken>,
-    /// Whether the grant wants to be looked at at another time.
+    /// Whether the grant's timer changes.
     pub moved: bool,
 }
 
 impl Leases {
-    /// Its holder shares it with readers from now on, under another number, which is returned. Nothing where it is over
-    /// already: that it stays for the same reason, and to whoever has its number, such as a shutdown that is about to
-    /// release it.
+    /// Its holder shares it with readers from now on, under the returned number. `None` if it is over already: its
+    /// reason and number stay, which for instance a shutdown needs to release it.
     pub fn downgrade(&mut self, number: u64) -> Option<u64> {
         if !self.lasts() || self.is_past(Some(number)) {
             return None;
@@ -63,8 +62,8 @@ impl Leases {
         Some(self.current.number)
     }
 
-    /// What has been seen of others, for this grant: while it is not known whether they wait, they wait for as long as was
-    /// asked for it to be kept at most.
+    /// Adapts what was seen of others to this grant. While it is unknown whether others wait, they wait for as long as
+    /// the grant was asked to be kept, at most.
     #[must_use]
     pub fn situation(&self, seen: Situation) -> Situation {
         let is_unknown = seen.others == OthersWait::Unknown;
@@ -72,7 +71,7 @@ impl Leases {
         Situation { turn, ..seen }
     }
 
-    /// Whether the lease with this number may be followed by another, under the same grant.
+    /// Whether another lease may follow the one with this number, under the same grant.
     pub fn may_go_on(&self, number: u64) -> bool {
         !self.is_past(Some(number)) && self.goes_on()
     }
@@ -81,11 +80,11 @@ impl Leases {
         !self.downgraded && !self.ended && !self.current.shut_down
     }
 
-    /// The next lease begins where the one before ends, in one step: from now on its number is the current one.
+    /// Begins the next lease in the step in which the one before ends: its number is the current one from now on.
     ///
     /// # Errors
     ///
-    /// Why it does not. Nothing has changed then.
+    /// Why it did not begin. Nothing has changed then.
     pub fn hand_on(
         &mut self,
         next: &NextLease,
@@ -112,8 +111,9 @@ impl Leases {
         Ok(Begun { number, token, moved })
     }
 
-    /// Keeps it as nobody's, where its last holder asked for that, nobody is known to wait elsewhere, and it would do for
-    /// another lease. `heard_until`: the nodes tell of whoever comes up to then, where they do. Says whether it is kept.
+    /// Keeps the grant without a lease, if its last holder asked for that, nobody is known to wait elsewhere, and it
+    /// would do for another lease. If the nodes report newcomers, they do so until `heard_until`. Returns whether it is
+    /// kept.
     pub fn keep(&mut self, situation: Situation, heard_until: Option<Timestamp>) -> bool {
         let Situation { others, now, steady, .. } = situation;
         let linger = self.current.linger.get();
@@ -130,7 +130,7 @@ impl Leases {
         if !may {
             return false;
         }
-        // Limits of a lease that is over are nobody's.
+        // The limits of a lease that is over apply to nobody.
         let renewal = RenewalPolicy { renew: self.lifecycle.renews(), ..RenewalPolicy::default() };
         self.lifecycle.handle_term(self.lifecycle.ttl(), renewal, now);
         self.current = Current::new(self.current.number.wrapping_add(1), None, None, linger);
@@ -138,7 +138,7 @@ impl Leases {
         true
     }
 
-    /// It is kept, and a lease begins that takes it.
+    /// Begins a lease that takes a kept grant.
     pub fn resume(&mut self, next: &NextLease, situation: Situation) -> Option<Begun> {
         if !self.is_kept() {
             return None;

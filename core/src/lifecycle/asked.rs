@@ -1,13 +1,13 @@
-//! What a holder asked for that is not what most do, and since when that counts.
+//! What a holder asked for beyond the default, and since when that counts.
 //!
-//! It is kept apart, so that leases without it are small. It decides nothing.
+//! Kept apart so that default leases are small. It decides nothing.
 
 use alloc::boxed::Box;
 
 use super::RenewalPolicy;
 use crate::time::Timestamp;
 
-/// The policy of a lease, where it is not the default.
+/// The policy of a lease, if not the default.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(super) struct Asked {
     pub(super) renewal: RenewalPolicy,
@@ -16,7 +16,7 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// At `now`. Without a limit it need not be known since when.
+    /// From `now` on. The default has no limit, so that it needs no time.
     pub(super) fn at(now: Timestamp, renewal: RenewalPolicy) -> Option<Box<Self>> {
         let asked = || Box::new(Self { renewal, granted: now, last_heartbeat: now });
         (renewal != RenewalPolicy::default()).then(asked)

@@ -1,16 +1,17 @@
-//! What a node tells those who stand in its lines, and what it knows of their other places.
+//! What a node tells the waiters in its lines, and what it knows of their other places.
 //!
-//! It decides nothing. It must tell nobody by itself: whoever has the line tells what is here behind its own locks.
+//! It decides nothing. It must tell nobody by itself: the node sends these messages after it has let go of its own
+//! locks.
 
 use alloc::vec::Vec;
 
 use super::{ClientId, LineHint, Ticket};
 
-/// Whether the place that a client has with a ticket is stuck: it cannot go on, because of a key that the line is not about.
+/// Whether a client's place with a ticket is stuck: a key that is not the line's own keeps it from going on.
 pub(super) type IsStuck<'a> = &'a dyn Fn(ClientId, Ticket) -> bool;
 
-/// Whom a node can tell, what it knows of their other places, and what it has to tell them once it has let go of its own
-/// locks.
+/// Which clients a node can tell, what it knows of their other places, and what it tells them once it has let go of its
+/// own locks.
 pub struct LineNews<'a> {
     pub(super) hears: &'a dyn Fn(ClientId) -> bool,
     pub(super) is_stuck: Option<IsStuck<'a>>,
@@ -18,19 +19,19 @@ pub struct LineNews<'a> {
 }
 
 impl<'a> LineNews<'a> {
-    /// Nothing so far. `hears` says whether a client is connected: one that is not is forgotten.
+    /// No message so far. `hears` says whether a client is connected: the line drops a client that is not.
     pub const fn new(hears: &'a dyn Fn(ClientId) -> bool) -> Self {
         Self { hears, is_stuck: None, told: Vec::new() }
     }
 
-    /// The same where a place may be stuck: the place of a set whose other keys are held, or of a semaphore all of whose
-    /// slots are taken. It keeps nobody out who asks once.
+    /// The same where a place may be stuck: that of a set whose other keys are held, or of a semaphore all of whose
+    /// slots are taken. A stuck place keeps no client out that asks once.
     #[must_use]
     pub fn knowing(self, is_stuck: IsStuck<'a>) -> Self {
         Self { is_stuck: Some(is_stuck), ..self }
     }
 
-    /// What is to be told to whom, in this order.
+    /// The messages and their clients, in order.
     pub fn into_told(self) -> Vec<(ClientId, LineHint)> {
         self.told
     }

@@ -1,7 +1,7 @@
-//! The line of one resource on one node: who stands there, who is let in, and who is told.
+//! The line of one resource on one node: which clients wait, which is let in, and which are told.
 //!
-//! It decides as the scripts of a Redis node do, and `src/node/alike_test` compares the two. It lets nobody in by
-//! itself: a node asks it who is first before it sets a key that is free, and never sets one that is not.
+//! It decides as the scripts of a Redis node do, and `src/node/alike_test` compares the two. It lets no client in by
+//! itself: a node asks it for the first before it sets a free key, and never sets a key that is not free.
 
 use alloc::{
     collections::{BTreeMap, BTreeSet},
@@ -18,37 +18,36 @@ use super::{
 };
 use crate::time::Timestamp;
 
-/// For how long a line is kept after the last one has stood in it, or a little less: its end is not moved for each one
-/// who comes.
+/// How long a line lives after its last visit, or a little less: not every visit moves its end.
 const LIFE: Duration = Duration::from_secs(4);
 
-/// By so much less.
+/// The little less.
 const LITTLE: Duration = Duration::from_millis(100);
 
-/// What is left of that where all who stand there have missed a poll.
+/// The life left of a line in which every waiter has missed a poll.
 const UNHEARD: Duration = Duration::from_millis(2_400);
 
-/// As many are looked at for one who can be told.
+/// How many places are searched for a client that can be told.
 const FEW: usize = 16;
 
-/// With more than these it is left alone until they are gone.
+/// A line with more places than this is left alone until it expires.
 const MOST: usize = 10_000;
 
-/// The line of one resource on one node. One that is empty is as good as none.
+/// The line of one resource on one node. An empty line is as good as none.
 ///
-/// An acquire [`enter`](WaitList::enter)s it, and is then [`grant`](WaitList::grant)ed or [`den`](WaitList::deny)ied. A
-/// release of a key that was there is told by [`release`](WaitList::release).
+/// An acquire [`enter`](WaitList::enter)s it, and is then [`grant`](WaitList::grant)ed or [`den`](WaitList::deny)ied.
+/// [`release`](WaitList::release) reports the release of a key that was there.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub struct WaitList {
-    /// Those who wait.
+    /// The waiters.
     scores: BTreeMap<Waiting, i64>,
     order: BTreeSet<(i64, Waiting)>,
-    /// The holder of several tokens, who is told of those who come.
+    /// The holder of several tokens, which is told of new waiters.
     holder: Option<ClientId>,
     until: Timestamp,
 }
 
-/// One who waits. Readers let each other pass, and are told together.
+/// A waiter. Readers let each other pass, and are told together.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 struct Waiting {
     reads: bool,
@@ -62,11 +61,11 @@ impl Waiting {
 }
 
 impl WaitList {
-    /// An acquire comes. Who waits behind others takes its place.
+    /// Takes an acquire. A client with a ticket takes its place behind others.
     ///
-    /// Where the key is free, the first is on its way: whoever has released it has woken that one. So one who comes anew
-    /// tells nobody; who stood there before, and so has waited for long enough to ask again, or names one who did not
-    /// come, wakes the first and has the next one stand by.
+    /// The releaser of a free key already woke the first waiter. A newcomer wakes it again only if the whole line looks
+    /// dead. A client that stood there before has waited long enough to ask again: it wakes the first, and the next
+    /// stands by. A client that names a missing head does the same.
     pub fn enter(
         &mut self,
         stand: Option<Stand>,
@@ -89,7 +88,7 @@ impl WaitList {
         {
             is_new = Some(self.put(Waiting::to(false, client), score(ticket)));
         }
-        // A place that is stuck keeps nobody out who asks once.
+        // A stuck place keeps no client out that asks once.
         let is_stuck = news.is_stuck.filter(|_| asks_once(stand));
         let before = |line: &Self| line.first_not_stuck(client, None, None, is_stuck);
         let is_late = is_new == Some(false) || missing.is_some() || self.left(now) < UNHEARD;
@@ -100,7 +99,7 @@ impl WaitList {
         Entered { first, asks: Some(Asks { stand, is_new, reads: false }) }
     }
 
-    /// The acquire of a reader comes. It lets those writers in first that came before it, and no reader.
+    /// Takes an acquire of a reader. Writers that came before it go first, readers do not.
     pub fn enter_to_read(
         &mut self,
         stand: Option<Stand>,
@@ -143,15 +142,15 @@ impl WaitList {
         Entered { first, asks: Some(Asks { stand, is_new, reads: true }) }
     }
 
-    /// A reader is kept out for a writer that waits: whether that hears of it.
+    /// Tells a waiting writer that a reader is kept out for it, and returns whether the writer can be told.
     fn ask_writer(&self, writer: ClientId, news: &mut LineNews<'_>) -> bool {
         let score = self.scores.get(&Waiting::to(false, writer)).copied().unwrap_or_default();
         let ticket = Ticket::new(u64::try_from(score).unwrap_or_default());
         news.tell(writer, LineHint::KeepsOut { ticket })
     }
 
-    /// It is denied. Returns how many stand before the client, where that waits; holders that can give the resource back
-    /// are told that it does.
+    /// The acquire is denied. Returns how many stand before the client, if it waits. A holder of several tokens, which
+    /// can give the resource back, is told of a new waiter.
     pub fn deny(
         &mut self,
         entered: &Entered,
@@ -164,7 +163,7 @@ impl WaitList {
         let is_new = is_new.unwrap_or_else(|| self.put(place, score(ticket)));
         self.live(LIFE, now);
         let before = self.order.iter().position(|(_, other)| *other == place);
-        // Told again by the first, should it not have been heard.
+        // The first tells it again, in case the holder did not hear.
         if let Some(holder) = self.holder.filter(|holder| *holder != client)
             && (is_new || before == Some(0))
             && !news.tell(holder, LineHint::Wanted)
@@ -174,7 +173,8 @@ impl WaitList {
         before.and_then(|before| u32::try_from(before).ok())
     }
 
-    /// It is granted, with so many tokens, for `ttl`. The client is told whether others wait, and waits no more.
+    /// The acquire is granted, with `count` tokens, for `ttl`. The client no longer waits. A writer is told whether
+    /// others wait.
     pub fn grant(
         &mut self,
         entered: &Entered,
@@ -187,14 +187,14 @@ impl WaitList {
         self.holder = None;
         let Some(Stand { client, .. }) = stand else { return };
         self.remove(Waiting::to(reads, client));
-        // One that is empty, if only for a moment, begins anew.
+        // A line that is empty, if only for a moment, begins anew.
         self.expire(now);
         if reads {
-            // Whether others wait is of use to those who may hand it on.
+            // A reader does not hand its lease on, so the news is of no use to it.
             return;
         }
         let is_alone = self.order.is_empty();
-        // It is an answer, and needs no channel.
+        // This is part of the answer, and needs no channel.
         news.told.push((client, if is_alone { LineHint::Alone } else { LineHint::Wanted }));
         if count > 1 {
             self.holder = Some(client);
@@ -202,7 +202,7 @@ impl WaitList {
         }
     }
 
-    /// Of several keys another one is free: whoever is next is let in at once.
+    /// Another of several keys is free: the next waiter is told at once.
     pub fn pass_on(&mut self, news: &mut LineNews<'_>) {
         self.wake(None, None, news);
     }
@@ -215,7 +215,7 @@ impl WaitList {
         }
     }
 
-    /// Its owner shares the key with readers from now on: those who wait to read are told, if they are next.
+    /// The owner shares the key with readers from now on: waiting readers are told, if they are next.
     pub fn downgrade(&mut self, now: Timestamp, news: &mut LineNews<'_>) {
         self.expire(now);
         let reads_next = self.places().next().is_some_and(|first| first.reads);
@@ -224,8 +224,8 @@ impl WaitList {
         }
     }
 
-    /// One waits no more that had this ticket: a place that it has taken since stays. Where the key is free, or readers have
-    /// it, whoever is next is woken.
+    /// The client gives up its place with this ticket; a place that it has taken since stays. Where the key is free, or
+    /// readers have it, the next waiter is woken.
     pub fn leave(
         &mut self,
         client: ClientId,
@@ -245,17 +245,17 @@ impl WaitList {
         }
     }
 
-    /// Whether nobody stands there, nor holds the resource with more than one token.
+    /// Whether the line has no waiter and no holder of several tokens, or has expired.
     pub fn is_empty(&self, now: Timestamp) -> bool {
         self.order.is_empty() && self.holder.is_none() || now >= self.until
     }
 
-    /// Those who wait, in order.
+    /// The waiters, in order.
     pub fn waiting(&self) -> impl Iterator<Item = ClientId> + '_ {
         self.places().map(|waiting| waiting.client)
     }
 
-    /// Who stands there, by the names and scores that a server has, and for how long the line lives still.
+    /// The members and scores that a server has for this line, and its remaining life.
     pub fn shown(&self, now: Timestamp) -> Option<(Vec<(String, i64)>, Duration)> {
         if self.is_empty(now) {
             return None;
@@ -273,13 +273,13 @@ impl WaitList {
         self.order.iter().map(|(_, waiting)| *waiting)
     }
 
-    /// Those who are looked at; a holder of several tokens stands before them.
+    /// The places that are searched; a holder of several tokens counts as one.
     fn few(&self) -> impl Iterator<Item = &(i64, Waiting)> {
         self.order.iter().take(FEW - usize::from(self.holder.is_some()))
     }
 
-    /// Who is let in before one that comes for the same key from another line: a slot of a semaphore has its own line, and
-    /// that of those who wait for any slot. Whoever came later by its ticket comes later, and the same client may wait in both.
+    /// The client that is let in before a client of another line for the same key: a slot of a semaphore has its own
+    /// line and the line for any slot. The later ticket comes later, and the same client may wait in both lines.
     pub fn first_before(
         &self,
         stand: Option<Stand>,
@@ -294,7 +294,7 @@ impl WaitList {
         self.first_not_stuck(None, ticket, missing, news.is_stuck)
     }
 
-    /// The first who can go on, before `client`, with an earlier ticket, and who is not `missing`.
+    /// The first waiter before `client`, with an earlier ticket, that can go on and is not `missing`.
     fn first_not_stuck(
         &self,
         client: Option<Waiting>,
@@ -312,9 +312,9 @@ impl WaitList {
         before.find(goes_on).map(|(_, one)| one.client)
     }
 
-    /// The first who can be told that the key is free, which no holder has any more, and the next one to stand by; a reader
-    /// that comes next after one is told as the first is. Nobody where `client` is before that. The first is forgotten if it
-    /// is `missing`.
+    /// Tells the first reachable waiter before `client` that the key is free, and the next to stand by. Readers next to
+    /// a first reader are told as it is. The holder is dropped, and so is the first place if it is `missing`. Returns
+    /// the first waiter told.
     fn wake(
         &mut self,
         client: Option<Waiting>,
@@ -348,7 +348,7 @@ impl WaitList {
         name(first)
     }
 
-    /// Whether it was not there before.
+    /// Returns whether the place is new.
     fn put(&mut self, client: Waiting, score: i64) -> bool {
         let before = self.scores.insert(client, score);
         if let Some(before) = before {
@@ -381,12 +381,12 @@ impl WaitList {
     }
 }
 
-/// Whether it does not stand in the line: it is let in before those who cannot go on.
+/// Whether the client has no ticket: it is let in before stuck waiters.
 fn asks_once(stand: Option<Stand>) -> bool {
     stand.is_none_or(|stand| stand.ticket.is_none())
 }
 
-/// Who reads waits for one key alone.
+/// A reader waits for one key alone, and is never stuck.
 fn is_stuck_at(&(score, one): &(i64, Waiting), is_stuck: Option<IsStuck<'_>>) -> bool {
     let ticket = Ticket::new(u64::try_from(score).unwrap_or_default());
     !one.reads && is_stuck.is_some_and(|is_stuck| is_stuck(one.client, ticket))

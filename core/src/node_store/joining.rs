@@ -1,6 +1,6 @@
-//! The marker of a node: whether it may vote, in which epoch, and what it has been told of those before.
+//! The marker of a node: whether it may vote, in which epoch, and what clients have told it.
 //!
-//! It decides as the scripts of the Redis node do. It must never become ready but by an admission in its own epoch.
+//! It decides as the scripts of the Redis node do. It must never become ready except by an admission in its own epoch.
 
 use core::time::Duration;
 
@@ -21,7 +21,7 @@ impl NodeStore {
             self.begin_epoch();
             self.kept = !join.lost;
             if join.lost {
-                // What it counted goes, as on a server: it goes on from the floor that it gets when it is admitted.
+                // The counters go, as on a server: the node counts on from the floor of its admission.
                 self.fences.clear();
             }
         }
@@ -32,7 +32,7 @@ impl NodeStore {
                 self.waited = self.waited.max(Duration::from_millis(told));
             }
         }
-        // It is said of one wait: a look that comes late, in another epoch, says nothing.
+        // This is about one wait: a late look, of another epoch, says nothing.
         let is_of_now = join.waited.is_some_and(|(epoch, _)| epoch == self.epoch);
         self.orphaned |= join.orphaned && !self.ready && is_of_now;
         if self.ready && (join.seal || watches) {
@@ -41,14 +41,14 @@ impl NodeStore {
         Marker { max_ttl, ..self.marker() }
     }
 
-    /// What stands in the marker. Nothing changes by that.
+    /// The marker, read without a change.
     pub fn marker(&self) -> Marker {
         let marker = Marker::new(self.ready, self.max_ttl, self.high_water).above(self.floor);
         let marker = marker.in_epoch(self.epoch).sealed(self.seal).waited(self.waited);
         marker.kept(self.kept).orphaned(self.orphaned)
     }
 
-    /// The longest ttl that was known before, as the answer says it, and whether a watch over it has begun.
+    /// Returns the longest ttl known before, for the answer, and whether a watch over it has begun.
     fn raise_max_ttl(&mut self, join: Join) -> (Duration, bool) {
         let watch = self.max_ttl_seen.map(|(number, _)| number);
         let begins =
@@ -129,7 +129,7 @@ mod tests {
         let acquire = |store: &mut NodeStore, owner: u8, hint, now| {
             let (mark, ttl) = (EpochMark::new(store.epoch, store.seal), SECOND);
             let one = resource.clone();
-            // Whoever has an even number reads.
+            // An owner with an even number reads.
             let target =
                 if owner.is_multiple_of(2) { Target::Shared(one) } else { Target::One(one) };
             let (hint, note, stand) = (Some(hint), None, None);
@@ -152,13 +152,13 @@ mod tests {
             store.join(LOOK, START);
             let late = START.saturating_add(clock);
             assert!(matches!(acquire(&mut store, 1, 500, late), Reply::Granted(_)));
-            // The clock goes back, and somebody notices.
+            // The clock goes back, and a client notices.
             let epoch = store.epoch;
             let join = LOOK.force(Some(epoch));
             let joining = store.join(if lost { join.lost() } else { join }, START);
             assert!(store.admit(joining.epoch, Floor { known: 700, wall_us: 0 }, 0));
             let Reply::Denied(denial) = acquire(&mut store, asks, 0, START) else { panic!("held") };
-            // Whose key it is, it knows no more if it has lost its data.
+            // A node that has lost its data no longer knows whose key it is.
             let ends = if lost { clock + SECOND } else { SECOND };
             assert_eq!(denial.remaining, Some(ends));
             let free = START.saturating_add(ends);

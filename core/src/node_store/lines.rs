@@ -1,6 +1,6 @@
-//! The lines of a node: who is let in, who waits, and who is woken when a key is given back.
+//! The lines of a node: which clients are let in, wait, or are woken when a key is given back.
 //!
-//! It decides in whose line an acquire stands, of several resources and of a slot too. What one line decides is
+//! It decides in which lines an acquire stands, also for several resources or a slot. Each line's own decisions are
 //! [`WaitList`]'s.
 
 use alloc::{collections::BTreeMap, vec::Vec};
@@ -17,7 +17,7 @@ use crate::{
 };
 
 impl NodeStore {
-    /// Looks into the line of a resource, and forgets it where it is empty then.
+    /// Lets `look` see the line of a resource, and drops the line if it is empty then.
     pub(super) fn in_line<T>(
         &mut self,
         resource: &Resource,
@@ -39,12 +39,12 @@ impl NodeStore {
         seen
     }
 
-    /// The lines in which anybody may stand. A change made here is one of another program.
+    /// All lines. A change made here counts as another program's.
     pub const fn lines(&mut self) -> &mut BTreeMap<Resource, WaitList> {
         &mut self.lines
     }
 
-    /// The line of a resource, where anybody stands in it.
+    /// The line of a resource, if it has one.
     pub fn line(&self, resource: &Resource) -> Option<&WaitList> {
         self.lines.get(resource)
     }
@@ -119,7 +119,7 @@ impl NodeStore {
                     let own = self
                         .in_line(resource, now, news, |line, news| line.deny(entered, now, news));
                     rank = rank.max(own);
-                    // Another key that stands: that which lives for longest, or else the first.
+                    // Another key that stands: the longest-lived, or else the first.
                     let keys = self.keys(now);
                     let stands = |other: &&Resource| {
                         *other != resource && keys.contains_key(other.as_bytes())
@@ -134,7 +134,7 @@ impl NodeStore {
         })
     }
 
-    /// Keys of a target are gone, or have a new end: who is next is woken.
+    /// Keys of a target are gone, or have a new end: the next waiters are woken.
     pub(super) fn wake(
         &mut self,
         target: &Target,
@@ -159,12 +159,12 @@ impl NodeStore {
     }
 }
 
-/// The line that a target with one has.
+/// The line of a target that has one.
 fn first(target: &Target) -> &Resource {
     target.lines().first().unwrap_or_else(|| target.resource())
 }
 
-/// The clock by which those who wait have their order.
+/// The clock that orders the waiters.
 pub(super) fn clock_us(now: Timestamp) -> u64 {
     u64::try_from(now.since_origin().as_micros()).unwrap_or(u64::MAX)
 }

@@ -1,8 +1,8 @@
-//! One node: its keys, its counters, its lines and its marker, and what it does with each command.
+//! One node: its keys, counters, lines and marker, and how it carries out each command.
 //!
-//! It is the specification of a node: the scripts of a Redis node do the same, and random commands to both are compared.
-//! [`MemoryNode`], the model checker and the simulation run it. It decides as a server would, by a clock that is an
-//! argument; it must never read a time, and never lose a counter but with all that it has.
+//! It is the specification of a node: the scripts of a Redis node do the same, and tests compare both on random
+//! commands. [`MemoryNode`], the model checker and the simulation run it. It decides as a server would, by a clock that
+//! is an argument. It must never read a time, and never lose a counter except with all its data.
 //!
 //! [`MemoryNode`]: https://docs.rs/quorlock/latest/quorlock/node/struct.MemoryNode.html
 
@@ -35,10 +35,10 @@ use super::{
 /// A hint this far ahead of the node's clock is cut, so that a broken clock does not use up the counters.
 const HINT_AHEAD_US: u64 = 60_000_000;
 
-/// As much of a holder as is told: it may be of any length.
+/// How much of a holder's value a denial shows: the value may have any length.
 const HOLDER_SHOWN: usize = 64;
 
-/// What one node keeps: its keys, its counters, its lines and its marker.
+/// The data of one node: its keys, counters, lines and marker.
 ///
 /// It is `Clone`, `Eq` and `Hash`, so that a model checker can have it as a part of a state.
 ///
@@ -66,85 +66,85 @@ const HOLDER_SHOWN: usize = 64;
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub struct NodeStore {
     keys: BTreeMap<Vec<u8>, NodeKey>,
-    /// The entries of readers beside a key that they have, each with its end.
+    /// The readers' entries beside a shared key, each with its end.
     readers: BTreeMap<Vec<u8>, BTreeMap<Owner, Timestamp>>,
-    /// Counters are kept for ever here, whatever the retention, so that there is one generation of them, and the floor
-    /// stays.
+    /// The counters, kept for ever here, whatever the retention: there is one generation of them, and the floor stays.
     fences: BTreeMap<Vec<u8>, Counter>,
-    /// Who waits. Where a resource is not there, nobody does.
+    /// The lines. A resource without an entry has no waiters.
     lines: BTreeMap<Resource, WaitList>,
-    /// Which of their places cannot go on because of something else.
+    /// The places in lines that other keys keep from going on.
     stuck: Stuck,
     floor: u64,
     high_water: u64,
     max_ttl: Duration,
-    /// The longest that was told since an operator asked for that to be noted, by the number of that watch.
+    /// The number of the operator's last watch, and the longest ttl told since it began.
     max_ttl_seen: Option<(u32, Duration)>,
     /// Counts the changes of `ready`, beginning anew with each life.
     epoch: u64,
     /// Counts the seals of this epoch.
     seal: u64,
-    /// It is joining, and has lost nothing.
+    /// Whether it is joining, and has lost nothing.
     kept: bool,
-    /// It was joining while a majority had forgotten.
+    /// Whether it was joining while a majority had forgotten.
     orphaned: bool,
-    /// For how long it has been joining in this epoch, as the longest that a client has told it.
+    /// How long it has been joining in this epoch, as the longest time that a client told it.
     waited: Duration,
-    /// When it was first looked at in this epoch, by its own clock. That counts nothing, and cuts what it is told by a
-    /// client whose clock has just jumped.
+    /// Its first look in this epoch, by its own clock. It counts no wait, and only cuts what a client whose clock has
+    /// just jumped tells it.
     joined: Option<Timestamp>,
     ready: bool,
 }
 
-/// The counter of a resource, for whom it was raised, and what that one left.
+/// The counter of a resource, the owner that it was raised for, and that owner's note.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 struct Counter {
     value: u64,
     owner: Owner,
     note: Option<Note>,
-    /// The key of its owner was restored here, and the value is not of its grant.
+    /// Whether the owner's key was restored here, and the value is not of its grant.
     restored: bool,
 }
 
 /// A key of a node.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct NodeKey {
-    /// An owner, what readers have, or what another program has written.
+    /// An owner, the value that readers share, or a value of another program.
     pub value: Vec<u8>,
-    /// When it is gone, by the node's clock.
+    /// When it expires, by the node's clock.
     pub expires: Option<Timestamp>,
 }
 
-/// Keys that are to be set: their names, owner, lifetime and note.
+/// Keys to set: their names, owner, lifetime and note.
 type Wanted<'a> = (&'a [Resource], Owner, Duration, Option<Note>);
 
 impl NodeStore {
-    /// A node that votes: it has never had another life, and has nothing to have forgotten.
+    /// A node that votes: this is its first life, so it cannot have forgotten anything.
     pub fn new() -> Self {
         Self { ready: true, epoch: 1, ..Self::default() }
     }
 
-    /// A node that has restarted with nothing, and does not vote. Its epochs are none of an earlier life, of which that of
-    /// [`new`](NodeStore::new) is number 0; a life beyond 2^32 - 1 is taken for the last of these.
+    /// A node that has restarted without data, and does not vote. No epoch of an earlier life returns.
+    /// [`new`](NodeStore::new) is life 0; a life beyond 2^32 - 1 counts as 2^32 - 1.
     pub fn in_life(life: u64) -> Self {
-        // So no epoch of one life is one of another, however often it changes in each.
+        // Each life has 2^32 epochs of its own.
         Self { epoch: life.min(u64::from(u32::MAX)) << 32, ..Self::default() }
     }
 
-    /// The keys that have not expired. A change made here is one of another program: no line hears of it.
+    /// The keys that have not expired. A change made here counts as another program's: no line hears of it.
     pub fn keys(&mut self, now: Timestamp) -> &mut BTreeMap<Vec<u8>, NodeKey> {
         self.keys.retain(|_, key| key.expires.is_none_or(|expires| now < expires));
         &mut self.keys
     }
 
-    /// Does what a command asks, by the node's clock: `now`, and the same as microseconds of the wall. `hears` says whether
-    /// a client is connected; one that is not is forgotten. Returns what is to be told to whom, in order, beside the reply.
-    /// The `until` of a restore is by a clock that the node does not know, and is left to those who send it.
+    /// Carries out a command, by the node's clock: `now`, and `wall_us`, the same in microseconds of the wall. `hears`
+    /// says whether a client is connected; lines drop a client that is not. Returns the reply, and the messages to
+    /// clients, in order. The `until` of a restore is by a clock that the node does not know: its sender has to see to
+    /// it.
     ///
     /// # Errors
     ///
-    /// [`NodeRefusal`]: nobody was granted anything, and no counter has changed. Where a counter is at its end, places in the
-    /// line may have changed, and what is to be told of that is returned too.
+    /// [`NodeRefusal`]: nothing was granted, and no counter has changed. Where a counter is at its end, places in the
+    /// line may have changed, and the messages about that are returned too.
     pub fn execute(
         &mut self,
         command: Command,
@@ -197,12 +197,12 @@ impl NodeStore {
                     self.extend_read(resource, owner, ttl, now)
                 }
                 None => {
-                    // In classic mode nobody has told how long leases are.
+                    // In classic mode no client has told how long leases are.
                     let longest = self.longest(now).filter(|_| fenced);
                     self.extend(target.resources(), owner, (ttl, longest), now)
                 }
             },
-            // Like the end of an acquire, that of a restore is in a clock that this node does not know.
+            // The end of a restore, like that of an acquire, is by a clock that this node does not know.
             Command::Restore { target, owner, ttl, until: _, fenced, note } => {
                 match reader(&target) {
                     Some(resource) => self.restore_read(resource, owner, ttl, now),
@@ -224,7 +224,7 @@ impl NodeStore {
                 Reply::Granted(Granted::DONE)
             }
             Command::Release { target, owner, keep } => match reader(&target) {
-                // A reader that was a writer, and this node has not followed yet, has a writer's key.
+                // A downgraded reader still has a writer's key where this node has not followed yet.
                 Some(resource) if !self.is_of(resource, owner, now) => {
                     self.release_read(resource, owner, keep, now, news)
                 }
@@ -271,7 +271,7 @@ impl NodeStore {
         reply
     }
 
-    /// Does something to those keys that are the owner's, and says whether all were.
+    /// Applies `act` to the keys that are the owner's, and grants where all are.
     fn all_of(
         &mut self,
         resources: &[Resource],
@@ -299,7 +299,7 @@ impl NodeStore {
         if self.ready { Ok(()) } else { Err(NodeRefusal::NotAdmitted) }
     }
 
-    /// Whether what a round knew of this node when it began still holds.
+    /// Checks that the node is still in the epoch and seal that the round knew.
     fn still_in(&self, mark: EpochMark) -> Result<(), NodeRefusal> {
         self.admitted()?;
         if mark == EpochMark::new(self.epoch, self.seal) {
@@ -309,7 +309,7 @@ impl NodeStore {
         }
     }
 
-    /// Whether a key is this owner's, by itself or beside other readers.
+    /// Whether this owner has the key, alone or beside other readers.
     pub fn holds(&self, resource: &Resource, owner: Owner, now: Timestamp) -> bool {
         let stands = |key: &&NodeKey| key.expires.is_none_or(|expires| now < expires);
         let readers = self.readers.get(resource.as_bytes());
@@ -319,11 +319,11 @@ impl NodeStore {
         })
     }
 
-    /// Who holds a key; its token and note too where the fence is asked for.
+    /// The holder of a key, with its token and note if `fenced`.
     ///
     /// # Errors
     ///
-    /// [`NodeRefusal::NotAdmitted`] where the fence is asked of a node that does not vote.
+    /// [`NodeRefusal::NotAdmitted`] where `fenced` is asked of a node that does not vote.
     pub fn holder(
         &mut self,
         resource: &Resource,
@@ -348,7 +348,7 @@ impl NodeStore {
         }))
     }
 
-    /// When a lease ends at the latest that is granted now, as far as the node has been told.
+    /// The latest end of a lease granted now, by the longest ttl that the node was told.
     fn longest(&self, now: Timestamp) -> Option<Timestamp> {
         (!self.max_ttl.is_zero()).then(|| now.saturating_add(wire(self.max_ttl)))
     }
@@ -360,9 +360,9 @@ impl NodeStore {
     }
 }
 
-/// When something ends of which `ttl` is asked for. A later end stays as it is: an extension may be executed behind one
-/// that was sent after it. What a clock that went back has prolonged ends with the longest ttl, and so does what others have
-/// taken the end from.
+/// The new end of a key or entry, for a request of `ttl`. A later end stays: an extension may be executed behind one
+/// that was sent after it. An end that a clock prolonged by going back is cut to the longest ttl. Callers pass
+/// `longest` for an end that another program removed.
 fn prolonged(
     ends: Option<Timestamp>,
     ttl: Duration,
@@ -374,7 +374,7 @@ fn prolonged(
     asked.max(stands)
 }
 
-/// The resource of a target that is shared.
+/// The resource of a shared target.
 const fn reader(target: &Target) -> Option<&Resource> {
     match target {
         Target::Shared(resource) | Target::Downgraded(resource) => Some(resource),

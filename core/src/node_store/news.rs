@@ -1,6 +1,6 @@
-//! What a node has to say beside its reply: to those who wait, and why it did nothing.
+//! A node's messages besides its reply, to waiters, and the reasons of its refusals.
 //!
-//! It decides nothing. The clients that are named are told once the node has let go of its own locks.
+//! It decides nothing. The clients hear a message once the node has let go of its own locks.
 
 use alloc::vec::Vec;
 use core::{error::Error, fmt};
@@ -10,26 +10,26 @@ use crate::{
     resource::Resource,
 };
 
-/// What is told because of a command.
+/// A message because of a command.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub enum NodeNews {
     /// To one client, of a line.
     Line {
-        /// Whose line it is.
+        /// The resource of the line.
         resource: Resource,
-        /// Who is told.
+        /// The client.
         client: ClientId,
-        /// What it is told.
+        /// The message.
         hint: LineHint,
     },
     /// To all: the key of this resource is gone.
     Freed(Resource),
 }
 
-/// Why a node did not do what it was asked. Nobody has been granted anything then.
+/// Why a node refused a command. It granted nothing.
 #[derive(Clone, Copy, Eq, Hash, PartialEq)]
 pub enum NodeRefusal {
-    /// It does not vote, or not in the state that the command names.
+    /// The node does not vote, or is not in the state that the command names.
     NotAdmitted,
     /// A counter is at its end.
     CounterExhausted,
@@ -53,7 +53,7 @@ impl fmt::Display for NodeRefusal {
 
 impl Error for NodeRefusal {}
 
-/// The news of one command, as they come. Nobody has heard any of it yet.
+/// The messages of one command, as they come. No client has heard any yet.
 pub(super) struct Telling<'a> {
     hears: &'a dyn Fn(ClientId) -> bool,
     news: Vec<NodeNews>,
@@ -65,7 +65,7 @@ impl<'a> Telling<'a> {
         Self { hears, news: Vec::new() }
     }
 
-    /// Notes what the line of a resource has to tell, and says which of its places are stuck.
+    /// Notes the messages of a resource's line, which learns by `is_stuck` which of its places are stuck.
     pub(super) fn of<T>(
         &mut self,
         resource: &Resource,

@@ -1,5 +1,6 @@
-//! Goal: a set is confirmed where all of it is its owner's and nothing was granted above; a restore sets what is missing where nobody else has any of it, and nothing else; and a release of several gives back
-//! what is its owner's, whatever the others are.
+//! Goal: a set is confirmed where all its keys are the owner's and no counter is above the token. A restore sets only
+//! missing keys, and none where another owner has one. A release of several keys deletes the owner's, whatever the
+//! others are.
 //!
 //! Method: single commands to a node. `tests/scenarios/restore.rs` and `lines/several.rs` ask a server the same.
 
@@ -24,7 +25,7 @@ fn set_of(names: &[&str]) -> Target {
     ResourceSet::new(names.iter().map(|name| resource(name))).unwrap().into()
 }
 
-/// A node in memory, on which nobody hears of any line.
+/// A node in memory. Its messages to clients are ignored.
 struct Node(NodeStore);
 
 impl Node {
@@ -159,7 +160,7 @@ fn a_release_of_several_gives_back_what_is_its_owners_whatever_the_others_are() 
         ([own, own, gone], Reply::Denied(Denial::gone())),
         ([other, own, own], denied.clone()),
         ([own, own, other], denied.clone()),
-        // What is somebody else's says more than what is gone.
+        // A foreign key outweighs a missing key.
         ([gone, other, own], denied.clone()),
         ([own, other, gone], denied),
     ] {
@@ -194,7 +195,7 @@ fn note(number: u64) -> Note {
     Note::of_leader(0, None, Record::new(FencingToken::new(7), number, text))
 }
 
-/// A restore that was on its way says what its leader has said before.
+/// A restore under way carries an earlier record of its leader.
 #[test]
 fn a_restore_leaves_what_its_own_leader_has_said_since_and_not_what_another_did() {
     for owner in [one(), another()] {
@@ -224,7 +225,7 @@ const fn client(number: u8) -> ClientId {
     ClientId::new([number; 8])
 }
 
-/// Asks for any of so many slots, for one who stands in line, or asks once.
+/// Asks for any of this many slots, as a waiter in the line, or once.
 fn pick(node: &mut Node, slots: usize, number: u8, waits: bool) -> Reply {
     let stand = if waits {
         Stand::with(client(number), Ticket::new(number.into()))
@@ -261,7 +262,7 @@ fn whoever_asks_once_for_a_slot_that_is_free_is_told_who_comes_before() {
     assert!(matches!(pick(&mut node, 1, 3, true), Reply::Granted(_)));
 }
 
-/// Of which a slot was free when it was denied may have that now.
+/// A place is not stuck if a slot was free when it was denied: it may take that slot now.
 #[test]
 fn a_place_is_left_out_for_the_slots_that_were_all_taken_when_it_asked() {
     for was_free in [true, false] {
@@ -277,7 +278,7 @@ fn a_place_is_left_out_for_the_slots_that_were_all_taken_when_it_asked() {
         let (resource, ticket) = (Slots::new(b"", "s", 2).unwrap().line().clone(), Ticket::new(3));
         node.execute(Command::Leave { resource, client: client(3), ticket });
         node.put("s/1", another());
-        // Where three are asked for, one of them is free.
+        // Of three slots, one is free.
         match pick(&mut node, 3, 5, false) {
             Reply::Granted(granted) => assert!(!was_free && granted.slot == Some(2)),
             Reply::Denied(denial) => assert!(was_free && denial.behind == Some(client(4))),
@@ -285,7 +286,7 @@ fn a_place_is_left_out_for_the_slots_that_were_all_taken_when_it_asked() {
     }
 }
 
-/// An entry ends before the key beside it does, where another reader has that for longer.
+/// An entry ends before its key where another reader's entry lasts longer.
 #[test]
 fn whoever_reads_holds_up_to_the_end_of_its_own_entry() {
     let mut node = Node::new();

@@ -1,6 +1,6 @@
 //! Readers of a resource: the scripts of the Redis node for them, in Rust.
 //!
-//! A key is a writer's, or readers have it; an entry counts only while that is so, and the key outlives all of them.
+//! A key is a writer's, or readers share it. An entry counts only while readers do, and the key outlives every entry.
 
 use alloc::collections::BTreeMap;
 use core::time::Duration;
@@ -30,7 +30,7 @@ impl NodeStore {
         }
     }
 
-    /// The entries beside a key that readers have, without those that have ended.
+    /// The entries beside a shared key, without those that have ended.
     fn entries(
         &mut self,
         resource: &Resource,
@@ -44,15 +44,16 @@ impl NodeStore {
         Some(entries)
     }
 
-    /// Readers have no key without an end: others have taken that, and nobody may be left who would end it. It gets the end
-    /// that an entry can have at most, and so does one that a clock which went back prolongs, where somebody asks for `ttl`.
+    /// Gives a shared key without an end the latest end that an entry can have. Another program took its end, and no
+    /// reader may be left to end it. On a request for `ttl`, this also cuts an end that a clock prolonged by going
+    /// back.
     pub(super) fn bound_shared(
         &mut self,
         resource: &Resource,
         ttl: Option<Duration>,
         now: Timestamp,
     ) {
-        // Nobody has told it how long leases are who asks without a look.
+        // A client that asks without a look has not told how long leases are.
         if self.max_ttl.is_zero() {
             return;
         }
@@ -66,11 +67,11 @@ impl NodeStore {
         }
     }
 
-    /// Puts an entry there, and lets the key live for no less.
+    /// Sets an entry, and lets the key live at least as long.
     fn put_reader(&mut self, resource: &Resource, owner: Owner, end: Timestamp, now: Timestamp) {
         let key = resource.as_bytes().to_vec();
         if self.access(resource, now) == ReadAccess::Free {
-            // What is left of earlier readers is void.
+            // Entries of earlier readers are void.
             self.readers.remove(&key);
         }
         self.bound_shared(resource, None, now);
@@ -113,7 +114,7 @@ impl NodeStore {
         let counter = match self.counter(resource) {
             Some(counter) => counter,
             None => {
-                // From nothing as a writer would, so that nodes agree at once.
+                // Without a counter it counts as for a writer, so that nodes agree at once.
                 let value = self.floor.max(hint.min(wall_us.saturating_add(HINT_AHEAD_US)));
                 if value > FencingToken::MAX.get() {
                     return Err(NodeRefusal::CounterExhausted);
@@ -122,7 +123,7 @@ impl NodeStore {
                 value
             }
         };
-        // One that stands is extended already: this comes late.
+        // An entry that stands was extended already: this acquire is late.
         let ends = self.entries(resource, now).and_then(|all| all.get(&owner).copied());
         self.put_reader(resource, owner, prolonged(ends, ttl, self.longest(now), now), now);
         self.in_line(resource, now, news, |line, news| line.grant(&entered, 1, ttl, now, news));
@@ -140,7 +141,8 @@ impl NodeStore {
         match self.counter(resource).filter(|_| stands) {
             None => Reply::Denied(Denial::default()),
             Some(counter) => {
-                // No guard as for a writer: while the entry stands, only other readers can have raised it.
+                // A writer's guard is not needed: while the entry stands, only other readers can have raised the
+                // counter.
                 if counter < token.get() {
                     let counter =
                         Counter { value: token.get(), owner, note: None, restored: false };
@@ -151,14 +153,14 @@ impl NodeStore {
         }
     }
 
-    /// Whether the key is this owner's, by itself.
+    /// Whether the key is this owner's alone.
     pub(super) fn is_of(&mut self, resource: &Resource, owner: Owner, now: Timestamp) -> bool {
         let key = self.keys(now).get(resource.as_bytes());
         key.is_some_and(|entry| entry.value == owner.to_hex())
     }
 
-    /// A writer goes on as a reader: where the key still is its own, readers have it from now on, and its entry is the first.
-    /// Those who wait to read and are next are told.
+    /// Turns a writer into a reader: a key that is still its own becomes shared, with its entry as the first. Waiting
+    /// readers that are next are told.
     pub(super) fn downgrade(
         &mut self,
         resource: &Resource,
@@ -170,7 +172,7 @@ impl NodeStore {
         if !self.is_of(resource, owner, now) {
             return;
         }
-        // In one step, as on a server. What is left of earlier readers is void.
+        // In one step, as on a server. Entries of earlier readers are void.
         let key = self.keys.remove(resource.as_bytes());
         let longest = self.longest(now);
         let ends = key.and_then(|entry| entry.expires.or(longest));
@@ -226,14 +228,14 @@ impl NodeStore {
             self.put_reader(resource, owner, now.saturating_add(wire(keep)), now);
         }
         let key = resource.as_bytes();
-        // It outlives the last of them, and no longer than it has to.
+        // The key lives until the last entry ends, and no longer.
         match self.readers.get(key).and_then(|all| all.values().max().copied()) {
             Some(last) => {
                 if let Some(entry) = self.keys.get_mut(key) {
                     entry.expires = Some(entry.expires.map_or(last, |end| end.min(last)));
                 }
             }
-            // It may have been lost with those of others, for whom the key still stands.
+            // The entry may have been lost with those of others, for which the key still stands.
             None if !was_there => {}
             None => {
                 self.keys.remove(key);

@@ -1,6 +1,6 @@
-//! An acquire of any slot of a semaphore: the first that is free is taken as an acquire of it alone would.
+//! An acquire of any slot of a semaphore: it takes the first free slot, as an acquire of that slot alone would.
 //!
-//! It decides which slot that is, and who is let in.
+//! It decides which slot that is, and which client is let in.
 
 use alloc::vec::Vec;
 use core::{slice, time::Duration};
@@ -17,7 +17,7 @@ use crate::{
 };
 
 impl NodeStore {
-    /// Takes the first slot that is free.
+    /// Takes the first free slot.
     pub(super) fn acquire_any(
         &mut self,
         (slots, first): (&Slots, u8),
@@ -32,7 +32,7 @@ impl NodeStore {
         let (is_taken, is_another_free) = (free.is_empty(), free.len() > 1);
         let entered = self
             .in_line(slots.line(), now, news, |line, news| line.enter(stand, !is_taken, now, news));
-        // Who waits for a slot by its name is let in there before those who came later.
+        // A waiter for a slot by its name is let in there before later ones.
         let (mut picked, mut kept) = (None, None);
         for (number, slot) in free {
             let before =
@@ -76,7 +76,7 @@ impl NodeStore {
         Ok(Reply::Denied(denial.in_line(clock_us(now), rank)))
     }
 
-    /// Of slots that are all taken, the key that ends soonest; of several that end at once, the first in this order.
+    /// Where all slots are taken, the key that ends soonest; of several with one end, the first in this order.
     fn soonest(&mut self, (slots, first): (&Slots, u8), now: Timestamp) -> Denial {
         let keys = self.keys(now);
         let taken = slots.from(first).filter_map(|(_, slot)| keys.get(slot.as_bytes()));

@@ -1,8 +1,8 @@
-//! Places in lines that cannot go on because of keys that their line is not about: a set whose other keys are held, or a
-//! semaphore all of whose slots are taken.
+//! Stuck places in lines, which keys outside their line keep from going on: those of a set whose other keys are held,
+//! or of a semaphore all of whose slots are taken.
 //!
-//! It decides for which places that is so at a moment. What is noted of a place is true for as long as it has its ticket:
-//! it never says that a place is stuck of which a key in the way is gone.
+//! It decides which places are stuck at a moment. A note counts only while the place has its ticket. It never calls a
+//! place stuck when a key in its way is gone.
 
 use alloc::{collections::BTreeMap, vec::Vec};
 use core::time::Duration;
@@ -13,10 +13,10 @@ use crate::{
     time::Timestamp,
 };
 
-/// For how long a place is known to have something in its way: a waiter asks again before, and says so again.
+/// How long a note lives: a waiter asks again before, and so renews it.
 const LIFE: Duration = Duration::from_secs(4);
 
-/// What is in the way of places, by line and client.
+/// The keys in the way of places, by line and client.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub(super) struct Stuck(BTreeMap<(Resource, ClientId), Way>);
 
@@ -29,7 +29,7 @@ struct Way {
 }
 
 impl Stuck {
-    /// The place that was taken in this line, if one was, cannot go on while all of these keys stand.
+    /// Notes that the client's place in this line, if it has one, cannot go on while all of these keys stand.
     pub(super) fn note(
         &mut self,
         line: &Resource,
@@ -43,7 +43,7 @@ impl Stuck {
         self.0.insert((line.clone(), client), way);
     }
 
-    /// Whether the place that the client has in this line with this ticket cannot go on.
+    /// Whether the client's place in this line with this ticket is stuck.
     pub(super) fn is_stuck(
         &self,
         line: &Resource,

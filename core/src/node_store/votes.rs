@@ -1,6 +1,6 @@
-//! What sets keys and raises counters: an acquire, a confirmation, and a restore, which is no vote.
+//! The commands that set keys or raise counters: acquire, confirm, and restore, which is no vote.
 //!
-//! All keys of a lease are set, or none, and their counters are one number.
+//! An acquire sets all keys of a lease or none, and makes their counters one number.
 
 use core::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::{
 };
 
 impl NodeStore {
-    /// Of the keys that stand, the one that lives for longest.
+    /// The longest-lived of the keys that stand.
     pub(super) fn in_the_way(
         &mut self,
         resources: &[Resource],
@@ -27,7 +27,7 @@ impl NodeStore {
         let mut longest: Option<(usize, &NodeKey)> = None;
         for (at, resource) in resources.iter().enumerate() {
             let Some(entry) = keys.get(resource.as_bytes()) else { continue };
-            // One without an end lives for longest; of several that are alike the first is named.
+            // A key without an end lives longest; of equal keys the first is named.
             let lasts = |entry: &NodeKey| (entry.expires.is_none(), entry.expires);
             if longest.is_none_or(|(_, other)| lasts(entry) > lasts(other)) {
                 longest = Some((at, entry));
@@ -38,7 +38,7 @@ impl NodeStore {
         Some((at, denial.labelled(label)))
     }
 
-    /// What the holder calls itself whom this denial names: the counter was raised for it.
+    /// The label of the holder that this denial names, if the counter was raised for it.
     pub(super) fn label(&self, resource: &Resource, denial: &Denial) -> Option<Label> {
         let counter = self.fences.get(resource.as_bytes())?;
         let is_of_holder = denial.holder.as_deref() == Some(&counter.owner.to_hex()[..]);
@@ -62,7 +62,7 @@ impl NodeStore {
                 // All counters of a set become one number, above each of them.
                 let of_each = |resource| self.counter(resource).unwrap_or(self.floor);
                 let counter = resources.iter().map(of_each).max().unwrap_or(self.floor);
-                // So many above the counter or the floor, and as high as the hint, so that nodes agree at once.
+                // `count` above the counter or the floor, and at least the hint, so that nodes agree at once.
                 let fence = hint.max(counter.saturating_add(count.max(1)));
                 if fence > FencingToken::MAX.get() {
                     return Err(NodeRefusal::CounterExhausted);
@@ -99,7 +99,7 @@ impl NodeStore {
             }
         }
         for resource in resources {
-            // With the note that it has left, if the counter was raised for it.
+            // The owner's note stays, if the counter was raised for it.
             let before =
                 self.fences.get(resource.as_bytes()).filter(|before| before.owner == owner);
             let note = before.and_then(|before| before.note.clone());
@@ -128,11 +128,11 @@ impl NodeStore {
         for resource in missing {
             self.set(resource, owner, ttl, now);
             if let Some(note) = note.clone() {
-                // The note is left again, and the counter stays where it is.
+                // The note is set again, and the counter stays where it is.
                 let before = self.fences.get(resource.as_bytes());
                 let value = before.map_or(self.floor, |before| before.value);
                 let own = before.filter(|before| before.owner == owner);
-                // The record that its leader has said since stays.
+                // A later record of its leader stays.
                 let said = own.and_then(|own| own.note.as_ref()?.record());
                 let is_later =
                     |said: &Record| note.record().is_none_or(|note| said.is_later_than(note));
@@ -178,10 +178,10 @@ impl NodeStore {
         self.fences.get(resource.as_bytes()).map(|counter| counter.value)
     }
 
-    /// Where the node's clock went back, a lease that it granted is cut to the fleet's longest ttl. The counter says whom it
-    /// granted the key to: keys of other libraries look the same, and may live longer.
+    /// Cuts a lease that the node granted to the fleet's longest ttl, where the node's clock went back. The counter
+    /// names the owner that the key was granted to: keys of other libraries look the same, and may live longer.
     pub(super) fn cut_prolonged(&mut self, resource: &Resource, ttl: Duration, now: Timestamp) {
-        // Nobody has told it how long leases are who asks without a look.
+        // A client that asks without a look has not told how long leases are.
         let (longest, is_told) = (wire(self.max_ttl), !self.max_ttl.is_zero());
         let granted_to = self.fences.get(resource.as_bytes()).map(|counter| counter.owner.to_hex());
         let Some(entry) = self.keys(now).get_mut(resource.as_bytes()) else { return };
@@ -198,7 +198,7 @@ impl NodeStore {
     }
 }
 
-/// Of several resources it is said which one is in the way.
+/// Names the resource in the way, where there are several.
 pub(super) fn which(denial: Denial, at: usize, resources: &[Resource]) -> Denial {
     match u8::try_from(at) {
         Ok(at) if resources.len() > 1 => denial.of(at),

@@ -1,57 +1,58 @@
-//! What becomes of one who comes to the queue of a resource.
+//! What becomes of a request that comes to a queue.
 //!
-//! It decides what a request for one round gets without asking: where the resource is held here it is told so, where the leader
-//! pauses what the leader has found last, and where a round is under way what that finds. None of them stands before anybody.
+//! It decides what a request for one round gets without asking. If the resource is held here, it learns that. If the
+//! leader pauses, it learns the leader's last findings; during a round, that round's. None of these blocks another
+//! request.
 
 use super::{Place, Queue};
 
-/// One who comes.
+/// A new request.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Comer {
     /// It asks for one round, and does not wait.
     pub asks_once: bool,
-    /// It asks for any permit of several: others may ask beside it.
+    /// It asks for any permit of several: other requests may ask beside it.
     pub is_any: bool,
 }
 
-/// What is known of the resource here.
+/// The state of the resource here.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Known {
-    /// No more are begun.
+    /// No more requests begin.
     pub closed: bool,
-    /// It is kept as nobody's.
+    /// The grant is kept without a lease.
     pub kept: bool,
     /// A lease of this process holds it.
     pub held: bool,
     /// The leader is in a round.
     pub in_round: bool,
-    /// The leader's last round has found it held.
+    /// The leader's last round found it held.
     pub found_held: bool,
 }
 
-/// What becomes of it.
+/// What becomes of a request.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Joined {
     /// It is turned away.
     Closed,
-    /// It asks the nodes, under this place, for all who come behind it.
+    /// It asks the nodes, under this place, for all that come after it.
     Asks(Place),
-    /// It asks beside the queue, in which nobody stands, and has this place where it comes to stand there.
+    /// It asks beside the empty queue, and has this place if it stands there later.
     Beside(Place),
-    /// It takes what is kept.
+    /// It takes the kept grant.
     Takes,
-    /// It is told of the lease that holds it.
+    /// It learns of the lease that holds the resource.
     Held,
-    /// It is told what the leader has found last.
+    /// It learns the leader's last findings.
     Told,
-    /// It waits for what the round finds that is under way, or the next one.
+    /// It waits for the result of the round under way, or of the next.
     Shares,
     /// It stands in line.
     Stands,
 }
 
 impl<W> Queue<W> {
-    /// Somebody comes. Who asks has its place by now; whoever shares or stands is to be put there.
+    /// A request comes. If it asks, it has its place now; if it shares or stands, the caller puts it there.
     pub fn join(&mut self, comer: Comer, known: Known) -> Joined {
         if known.closed {
             return Joined::Closed;

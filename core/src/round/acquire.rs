@@ -1,7 +1,7 @@
-//! One fan-out that acquires: who is asked, which token they agree on, and what the replies amount to.
+//! One fan-out that acquires: which nodes are asked, which token they agree on, and the verdict on their replies.
 //!
-//! A round decides. It does not send, wait or look at a clock, and it stays alive after its verdict,
-//! because a command that timed out may still have taken effect. What is peculiar to any slot of a semaphore is in `any`.
+//! A round decides. It does not send, wait or read a clock. It stays alive after its verdict, because a command that
+//! timed out may still have taken effect. `any` has the rules for any slot of a semaphore.
 
 mod any;
 
@@ -26,10 +26,9 @@ use crate::{
 
 /// One fan-out to all nodes.
 ///
-/// Inputs are the `handle_*` calls, each with the time where it matters. After every input, and after
-/// the constructor, drain [`poll_command`](Round::poll_command) and send what it yields, in order, to
-/// the node named. A node must execute the commands of one connection in the order in which they were
-/// sent: a release sent behind an unanswered acquire relies on it.
+/// Inputs are the `handle_*` calls, with the time where it matters. After the constructor and after every input, drain
+/// [`poll_command`](Round::poll_command) and send its commands in order to the node named. A node must execute the
+/// commands of one connection in the order of sending: a release behind an unanswered acquire relies on it.
 ///
 /// ```
 /// use core::time::Duration;
@@ -50,14 +49,14 @@ use crate::{
 pub struct Round {
     /// Once a slot is won, its target is that slot.
     spec: RoundSpec,
-    /// Where any of them is asked for.
+    /// Present where any slot is asked for.
     slots: Option<Slots>,
     quorum: Quorum,
     deadline: Timestamp,
     votes: Votes,
-    /// Until it is handed over to the caller, who sees to it after the verdict.
+    /// Until the caller takes it, to undo after the verdict.
     footprint: Option<Footprint>,
-    /// Where slots may stand that were not won: from the win on, until it is handed over.
+    /// Where slots that were not won may stand: from the win until the caller takes it.
     others: Option<Box<Footprint>>,
     /// The token to agree on, chosen once, at the first quorum of grants.
     token: Option<FencingToken>,
@@ -67,13 +66,13 @@ pub struct Round {
 }
 
 impl Round {
-    /// Begins at `now`, which must be read before the first command is sent.
+    /// Begins at `now`, read before the first command is sent.
     pub fn acquire(quorum: Quorum, spec: RoundSpec, now: Timestamp) -> Self {
         let slots = match &spec.target {
             Target::AnyOf(slots) => Some(slots.clone()),
             _ => None,
         };
-        // Readers count nothing: they have one number among all of them. A slot has one token.
+        // Readers share one number and count nothing; a slot has one token.
         let has_one = spec.target.is_shared() || slots.is_some();
         let count = if has_one { 1 } else { spec.count.clamp(1, TokenRange::MOST) };
         let hint = if slots.is_some() { spec.hint.or(Some(0)) } else { spec.hint };
@@ -96,7 +95,7 @@ impl Round {
         for index in 0..quorum.nodes() {
             round.ask(NodeId::new(index));
         }
-        // Of no nodes at all, a quorum is out of reach from the start.
+        // With no nodes at all, a quorum is out of reach from the start.
         round.settle(now);
         round
     }
@@ -111,14 +110,13 @@ impl Round {
         })
     }
 
-    /// Whether there is one, but for a release.
+    /// Whether there is a command other than a release.
     pub fn has_commands(&self) -> bool {
         !self.commands.is_empty()
     }
 
-    /// Hands over what is known of where the key stands, once, after the verdict. The caller sees to what has to be undone
-    /// from then on, and has [`tell`](Round::tell) tell it of the answers that come later; this round yields no more releases
-    /// of it.
+    /// Hands over the footprint, once, after the verdict. From then on the caller undoes what stands, and passes later
+    /// answers to it by [`tell`](Round::tell); this round yields no more of its releases.
     pub const fn take_footprint(&mut self) -> Option<Footprint> {
         match self.verdict {
             Verdict::Pending => None,
@@ -128,9 +126,9 @@ impl Round {
 
     /// Takes the answer of `node`, which arrived at `now`.
     ///
-    /// Each command is answered once; a second answer, or one of a node that was not asked, changes nothing. But a node
-    /// that was not asked because the round was lost before may still say that it could not have been: that counts where
-    /// it matters why the round was lost.
+    /// Each command is answered once; a second answer, or one of a node that was not asked, changes nothing. One
+    /// exception: a node that was not asked because the round was lost before may still say that it could not be asked.
+    /// That counts for why the round was lost.
     pub fn handle_reply(&mut self, node: NodeId, reply: Result<Reply, Failure>, now: Timestamp) {
         let Some(before) = self.votes.get(node) else { return };
         let could_not_be_asked = matches!(reply, Err(Failure { sent: false, .. }));
@@ -138,17 +136,17 @@ impl Round {
             return;
         }
         if could_not_be_asked {
-            // The command may still be waiting to be handed out, and must not be any more.
+            // The command may not have been handed out yet, and must not be any more.
             self.commands.retain(|(other, _)| *other != node);
         }
-        // The release that was sent at the verdict ran behind the acquire, if that was on the same connection, and sent
-        // in one piece. Whatever shows afterwards that the key may stand there is undone again.
+        // The release at the verdict ran behind the acquire if both went in one piece on the same connection. If a
+        // later answer shows that the key may stand there, it is released again.
         let is_confirm = before == Vote::Confirming;
         let reply = if is_confirm { reply } else { self.handle_answer(node, reply) };
         let vote = match (before, reply) {
             (Vote::Confirming, Ok(Reply::Granted(_))) => Vote::Confirmed,
             (Vote::Confirming, Ok(Reply::Denied(_))) => Vote::Outvoted,
-            // It has granted, so that the key stands there whatever became of the confirm.
+            // It has granted, so the key stands there whatever became of the confirm.
             (Vote::Confirming, Err(failure)) => Vote::Failed(Failure { sent: true, ..failure }),
             (_, Ok(Reply::Granted(granted))) => Vote::Granted(granted.token),
             (_, Ok(Reply::Denied(denial))) => Vote::Denied(denial.remaining),
@@ -160,21 +158,21 @@ impl Round {
         }
     }
 
-    /// The time for one command to one node has passed: every node that has not replied has failed.
+    /// The time limit for one command to one node has passed: every node without a reply has failed.
     pub fn handle_timeout(&mut self, now: Timestamp) {
         for index in 0..self.quorum.nodes() {
             self.handle_reply(NodeId::new(index), Err(Failure::TIMED_OUT), now);
         }
     }
 
-    /// The caller went away: a round that was open is lost, whatever the nodes will say.
+    /// The caller went away: an open round is lost, whatever the nodes will say.
     pub fn handle_abandoned(&mut self) {
         if self.verdict == Verdict::Pending {
             self.lose(RoundLoss::Abandoned);
         }
     }
 
-    /// How the count stands.
+    /// The verdict so far.
     pub const fn verdict(&self) -> Verdict {
         self.verdict
     }
@@ -184,24 +182,24 @@ impl Round {
         self.loss
     }
 
-    /// The point up to which a win may be relied on. It is set when the round begins.
+    /// Until when a win may be relied on. It is fixed when the round begins.
     pub const fn deadline(&self) -> Timestamp {
         self.deadline
     }
 
-    /// The fencing tokens of a round that was won with a hint: so many as were asked for, up to the counter that a
-    /// quorum has agreed on. A round that was not won has none that may be used.
+    /// The fencing tokens of a won round with a hint: as many as were asked for, up to the counter that a quorum agreed
+    /// on. A round that was not won has no usable token.
     pub fn tokens(&self) -> Option<TokenRange> {
         let agreed = self.token.filter(|_| self.verdict == Verdict::Won)?;
         Some(TokenRange::ending_at(agreed, self.spec.count))
     }
 
-    /// The first of them, which is that of the first lease.
+    /// The first of them: the token of the first lease.
     pub fn token(&self) -> Option<FencingToken> {
         self.tokens().map(|tokens| tokens.first())
     }
 
-    /// The nodes that granted with a counter which no clock explains, so that their votes do not count.
+    /// The nodes that granted with a counter that no clock explains; their votes do not count.
     pub fn implausible(&self) -> impl Iterator<Item = NodeId> + '_ {
         let is_implausible = |(_, vote): &(NodeId, Vote)| *vote == Vote::Implausible;
         self.votes.iter().filter(is_implausible).map(|(node, _)| node)
@@ -217,13 +215,13 @@ impl Round {
         self.votes.granted()
     }
 
-    /// The nodes on which the key may stand with this round's owner, now or later; none once the footprint has been
-    /// handed over.
+    /// The nodes on which the key may stand with this round's owner, now or later; none once the footprint is handed
+    /// over.
     pub fn may_stand(&self) -> impl Iterator<Item = NodeId> + '_ {
         self.footprint.iter().flat_map(Footprint::may_stand)
     }
 
-    /// Whether a quorum might have answered, and was too slow for it: the nodes may have too much to do.
+    /// Whether a quorum might have answered but was too slow: the nodes may be overloaded.
     pub fn is_overrun(&self) -> bool {
         let answered =
             self.votes.granted() + self.votes.count(|vote| matches!(vote, Vote::Denied(_)));
@@ -231,8 +229,8 @@ impl Round {
         answered < self.quorum.needed() && answered + slow >= self.quorum.needed()
     }
 
-    /// Whether the nodes whose state has changed since they were looked at would have made the difference: they are
-    /// well, and may vote in the next round.
+    /// Whether nodes whose state has changed since they were looked at would have made the difference: they are well,
+    /// and may vote in the next round.
     pub fn is_outdated(&self) -> bool {
         let outdated = self.votes.failed_by(Cause::Outdated);
         let others = self.votes.failed() - outdated;
@@ -246,20 +244,19 @@ impl Round {
         self.votes.failed() - pass <= self.quorum.spare()
     }
 
-    /// Where nodes in quarantine would have made the difference: when enough of them will be out of it for a quorum to
-    /// vote. `None` where it takes more than that, or less: nodes whose state has changed, alone, may vote in the next
-    /// round.
+    /// If nodes in quarantine would have made the difference: when enough of them leave it for a quorum to vote. `None`
+    /// if that takes more, or only nodes whose state has changed, which may vote in the next round.
     pub fn quorum_after(&self) -> Option<Duration> {
         let mut remaining: Vec<Duration> = self.votes.quarantines().collect();
         remaining.sort_unstable();
-        // All but `spare` of the nodes that failed must vote again. Those whose state has changed do so at once, and then
-        // the quarantines end, the soonest first. The index of the last of them is one less.
+        // All but `spare` of the failed nodes must vote again. Nodes whose state has changed do so at once; then the
+        // quarantines end, the soonest first. The index of the last is one less.
         let must_vote = self.votes.failed().checked_sub(self.quorum.spare())?;
         let must_end = must_vote.checked_sub(self.votes.failed_by(Cause::Outdated))?;
         remaining.get(must_end.checked_sub(1)?).copied()
     }
 
-    /// When enough of the keys that stood in the way will have expired; `None` where that is not known.
+    /// When enough of the keys in the way will have expired; `None` if unknown.
     pub fn free_after(&self) -> Option<Duration> {
         let mut remaining: Vec<Option<Duration>> = self
             .votes
@@ -271,8 +268,8 @@ impl Round {
             .collect();
         // A key without a ttl never expires: it sorts last.
         remaining.sort_by_key(|remaining| remaining.unwrap_or(Duration::MAX));
-        // All but `spare` of the nodes in the way must give way, and only by keys that expire: that many of them, the
-        // soonest ones. The index of the last is one less.
+        // All but `spare` of the nodes in the way must give way, the soonest ones, and only by keys that expire. The
+        // index of the last is one less.
         let in_the_way = self.votes.failed().saturating_add(remaining.len());
         let must_expire = in_the_way.checked_sub(self.quorum.spare())?.checked_sub(1)?;
         remaining.get(must_expire).copied().flatten()
@@ -306,13 +303,13 @@ impl Round {
         }
         let votes = match self.token {
             Some(token) => self.votes.for_token(Some(token)),
-            // Where a token is wanted, nothing is won before there is one.
+            // With a token wanted, nothing is won before there is one.
             None if self.spec.hint.is_some() => 0,
             None => self.votes.granted(),
         };
         match self.quorum.verdict(votes, self.votes.against()) {
             Verdict::Pending => {}
-            // Judged by the time of the winning reply, which may have waited long in a socket.
+            // Judged at the time of the winning reply, which may have waited long in a socket.
             Verdict::Won if !self.enough_left(now) => self.lose(RoundLoss::TooLate),
             Verdict::Won => {
                 self.verdict = Verdict::Won;
@@ -326,10 +323,10 @@ impl Round {
         }
     }
 
-    /// Chooses the token at the first quorum of grants, and asks the nodes that are behind it to confirm.
+    /// Chooses the token at the first quorum of grants, and asks nodes behind it to confirm.
     ///
-    /// A confirm is only sent to a node whose grant was heard: one that is counted where the reply was lost
-    /// is how two holders got one token.
+    /// A confirm is only sent to a node whose grant was heard: counting a node whose reply was lost is how two holders
+    /// got one token.
     fn agree(&mut self) {
         if let Some(hint) = self.spec.hint.filter(|_| self.token.is_none()) {
             self.votes.outvote_implausible(hint);
@@ -339,7 +336,7 @@ impl Round {
         }
         let Some(token) = self.token.or_else(|| self.votes.largest()) else {
             if self.spec.hint.is_some() {
-                // Nodes that count nothing cannot vote for a token.
+                // Nodes without a counter cannot vote for a token.
                 self.votes.outvote_uncounted();
             }
             return;
@@ -363,7 +360,7 @@ impl Round {
                     let confirm = Command::Confirm { target, owner, token, mark };
                     self.commands.push_back((node, confirm));
                 }
-                // Above the token, or without a counter: a confirm could only be refused; and a reader may not see what
+                // Above the token, or without a counter, a confirm could only be refused; and a reader may not see what
                 // was written after its token.
                 Some(_) | None => self.votes.set(node, Vote::Outvoted),
             }
@@ -381,8 +378,7 @@ impl Round {
         self.verdict = Verdict::Lost;
         self.loss = Some(loss);
         let Some(footprint) = &mut self.footprint else { return };
-        // A command that has not been handed out is taken back. An acquire then needs no undoing; a confirm
-        // leaves the grant that it would have confirmed.
+        // Takes back commands not handed out yet. An acquire then needs no undoing; a confirm leaves its node's grant.
         for (node, command) in core::mem::take(&mut self.commands) {
             if let Command::Acquire { .. } = command {
                 self.votes.set(node, Vote::NotAsked);

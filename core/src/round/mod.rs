@@ -1,8 +1,8 @@
-//! Rounds: one fan-out of a command to the nodes, and what the replies amount to.
+//! Rounds: one fan-out of a command to the nodes, and the verdict on the replies.
 //!
-//! There are two kinds. [`Round`] acquires: it agrees on a fencing token, has a deadline, and knows what must be undone
-//! when it is lost. [`Tally`] counts what extends or ends a lease: it undoes nothing, because what was promised before
-//! still runs. Both decide by the same [`Quorum`]. Neither sends, waits or looks at a clock.
+//! There are two kinds. [`Round`] acquires: it agrees on a fencing token, has a deadline, and knows what to undo when
+//! it is lost. [`Tally`] counts answers to an extension or a release: it undoes nothing, because the earlier promise
+//! still runs. Both decide by the same [`Quorum`]. Neither sends, waits or reads a clock.
 
 mod acquire;
 mod quorum;
@@ -21,11 +21,11 @@ pub use self::{
 /// Why a round was lost.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum RoundLoss {
-    /// Enough nodes answered, and someone else holds too many of them; for a release or an extension, the
-    /// key was gone from too many.
+    /// Enough nodes answered, and other owners hold too many of them; for a release or an extension, the key was gone
+    /// from too many.
     Contended,
-    /// Too many nodes failed: no round could be won, whoever holds the resource; for a release or an
-    /// extension, the nodes that failed might have made the quorum.
+    /// Too many nodes failed to win a round, whether or not the resource is held; for a release or an extension, the
+    /// failed nodes might have made the quorum.
     NoQuorum,
     /// A quorum granted, with less than the minimum validity left.
     TooLate,

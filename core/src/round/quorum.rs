@@ -1,14 +1,14 @@
-//! What a majority is, and when a count of replies settles a round.
+//! What a majority is, and when the count of replies settles a round.
 //!
-//! The quorum is always of the *configured* nodes, never of those that could be reached: two
-//! majorities of different sets need not meet (safety scenario "clients disagree on N").
+//! The quorum is always of the *configured* nodes, never of the reachable ones: two majorities of different sets need
+//! not meet (safety scenario "clients disagree on N").
 
-/// How the count stands.
+/// The verdict on a round.
 ///
-/// It leaves `Pending` once, at the earliest reply that settles it, and never changes again.
+/// It leaves `Pending` once, at the earliest reply that settles it, and then stays.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Verdict {
-    /// Neither is certain yet.
+    /// Neither outcome is certain yet.
     Pending,
     /// A quorum has granted.
     Won,
@@ -18,7 +18,7 @@ pub enum Verdict {
 
 /// A majority of `nodes` configured nodes.
 ///
-/// Any two quorums share a node: that is all the exclusion rests on.
+/// Any two quorums share a node: the exclusion rests on nothing else.
 ///
 /// ```
 /// use quorlock_core::{Quorum, Verdict};
@@ -58,7 +58,7 @@ impl Quorum {
         self.nodes.saturating_sub(self.needed())
     }
 
-    /// The verdict on `granted` grants and `refused` nodes that will not grant any more.
+    /// The verdict on `granted` grants and `refused` nodes that will no longer grant.
     pub const fn verdict(self, granted: usize, refused: usize) -> Verdict {
         if granted >= self.needed() {
             Verdict::Won

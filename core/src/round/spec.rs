@@ -1,4 +1,4 @@
-//! What an acquire round asks for. Plain values: what comes of it, the round decides.
+//! What an acquire round asks for. Plain values: the round decides what comes of it.
 
 use alloc::boxed::Box;
 use core::time::Duration;
@@ -15,31 +15,31 @@ use crate::{
 /// What a round asks for.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct RoundSpec {
-    /// What is to be held.
+    /// The target.
     pub target: Target,
-    /// The value, fresh for every acquire round.
+    /// The value of the keys, fresh for every acquire round.
     pub owner: Owner,
     /// The lifetime asked for.
     pub ttl: Duration,
-    /// For how long the nodes keep the key beyond that.
+    /// How much longer the nodes keep the key.
     pub lock_delay: Duration,
     /// The allowance for clock rates.
     pub drift: Drift,
     /// A win with less than this left is no win.
     pub min_validity: Duration,
-    /// The client's wall clock in microseconds, the same for all nodes, where a fencing token is wanted. For any slot it always
-    /// is: none is zero there.
+    /// The client's wall clock in microseconds, the same for all nodes, if a fencing token is wanted. A round for any
+    /// slot always wants one: without a hint it takes zero.
     pub hint: Option<u64>,
-    /// How many fencing tokens are wanted, from 1 to [`TokenRange::MOST`](crate::TokenRange::MOST); others are
-    /// cut. More than one only where every node counts them. A reader and a slot have one.
+    /// How many fencing tokens are wanted, clamped to 1 to [`TokenRange::MOST`](crate::TokenRange::MOST). More than one
+    /// only if every node counts them. A reader and a slot have one.
     pub count: u64,
-    /// Of any slot of a semaphore, the number of that which the nodes look at first.
+    /// For any slot of a semaphore, the number of the slot that the nodes try first.
     pub first: u8,
-    /// What is known of each node before the round begins, in their order, where a fencing token is wanted.
+    /// The mark of each node before the round begins, in their order, if a fencing token is wanted.
     pub marks: Box<[EpochMark]>,
-    /// What the holder leaves beside its key, where it wants to be known.
+    /// The holder's note beside its key, if any.
     pub note: Option<Note>,
-    /// What is said of the client's place in the line, the same to all nodes.
+    /// The client's place in the line, the same for all nodes.
     pub stand: Option<Stand>,
 }
 
@@ -62,12 +62,12 @@ impl RoundSpec {
         }
     }
 
-    /// For how long a node keeps the key.
+    /// How long a node keeps the key.
     pub const fn key_life(&self) -> Duration {
         validity::key_life(self.ttl, self.lock_delay)
     }
 
-    /// What it knows of a node.
+    /// The mark of a node.
     pub(crate) fn mark(&self, node: NodeId) -> EpochMark {
         self.marks.get(node.index()).copied().unwrap_or_default()
     }

@@ -1,7 +1,7 @@
-//! One fan-out that extends or ends what an acquire round has won, and the count of its replies.
+//! One fan-out that extends or ends a won round's lease, and the count of its replies.
 //!
-//! It decides whether a quorum of all configured nodes did what it was asked. It undoes nothing and sends nothing twice:
-//! a failed extension takes nothing away, and what a failed release leaves behind is the footprint's business.
+//! It decides whether a quorum of all configured nodes did it. It undoes nothing and sends nothing twice: a failed
+//! extension takes nothing away, and the footprint handles what a failed release leaves behind.
 
 use alloc::{collections::VecDeque, vec, vec::Vec};
 use core::time::Duration;
@@ -23,20 +23,20 @@ use crate::{
 pub struct ExtendSpec {
     /// What is held.
     pub target: Target,
-    /// The value that it must have.
+    /// The value that its key must have.
     pub owner: Owner,
     /// The lifetime from now.
     pub ttl: Duration,
-    /// For how long the nodes keep the key beyond that.
+    /// How much longer the nodes keep the key.
     pub lock_delay: Duration,
     /// The allowance for clock rates.
     pub drift: Drift,
-    /// Whether only nodes that have been admitted may answer, as for every lease with a fencing token.
+    /// Whether only admitted nodes may answer, as for every lease with a fencing token.
     pub fenced: bool,
 }
 
 impl ExtendSpec {
-    /// An extension with the default drift, which any node may answer.
+    /// An extension with the default drift that any node may answer.
     pub fn new(target: impl Into<Target>, owner: Owner, ttl: Duration) -> Self {
         let lock_delay = Duration::ZERO;
         let (target, drift) = (target.into(), Drift::default());
@@ -44,7 +44,7 @@ impl ExtendSpec {
     }
 }
 
-/// Where one node stands in the count.
+/// The state of one node in the count.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 enum Count {
     NotAsked,
@@ -56,8 +56,8 @@ enum Count {
 
 /// One fan-out of extensions or releases.
 ///
-/// Inputs are the `handle_*` calls. After the constructor, drain [`poll_command`](Tally::poll_command) and send what it
-/// yields, in order, to the node named; there is nothing more to send later.
+/// Inputs are the `handle_*` calls. After the constructor, drain [`poll_command`](Tally::poll_command) and send its
+/// commands in order to the node named; nothing follows later.
 ///
 /// ```
 /// use core::time::Duration;
@@ -79,20 +79,19 @@ enum Count {
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Tally {
     quorum: Quorum,
-    /// Up to when an extension can be relied on; none of a release, which promises nothing.
+    /// Until when an extension may be relied on; `None` for a release, which promises nothing.
     deadline: Option<Timestamp>,
     counts: Vec<Count>,
     verdict: Verdict,
     loss: Option<RoundLoss>,
-    /// What is asked, until it has been handed out for all of these.
+    /// The command, until it is handed out for all of these.
     command: Option<Command>,
     nodes: VecDeque<NodeId>,
 }
 
 impl Tally {
-    /// Begins to extend a lease at `now`, which must be read before the first command is sent. Every configured node is
-    /// asked, and the quorum is of all of them; a lost one undoes nothing, because the validity that was promised before
-    /// still runs.
+    /// Begins to extend a lease at `now`, read before the first command is sent. All configured nodes are asked and
+    /// make up the quorum. A lost extension undoes nothing, because the validity promised before still runs.
     pub fn extend(quorum: Quorum, spec: ExtendSpec, now: Timestamp) -> Self {
         let ExtendSpec { target, owner, ttl, lock_delay, drift, fenced } = spec;
         let mut tally = Self::new(quorum, Some(validity::deadline(now, ttl, drift)));
@@ -103,9 +102,9 @@ impl Tally {
         tally
     }
 
-    /// Begins to release what an acquire round may have set, on the nodes `held`.
+    /// Begins to release, on the nodes `held`, what an acquire round may have set.
     ///
-    /// The quorum is counted over all nodes: those not named count as having nothing to delete.
+    /// The quorum is of all nodes: a node not named counts as having nothing to delete.
     pub fn release(
         quorum: Quorum,
         target: impl Into<Target>,
@@ -115,7 +114,7 @@ impl Tally {
         Self::release_keeping(quorum, target, owner, None, held)
     }
 
-    /// The same of a lease whose key is to stand for `keep` from now on, where that is something.
+    /// The same for a lease whose key stays for `keep` from now on, if given.
     pub fn release_keeping(
         quorum: Quorum,
         target: impl Into<Target>,
@@ -171,14 +170,14 @@ impl Tally {
         self.settle(now);
     }
 
-    /// The time for one command to one node has passed: every node that has not replied has failed.
+    /// The time limit for one command to one node has passed: every node without a reply has failed.
     pub fn handle_timeout(&mut self, now: Timestamp) {
         for index in 0..self.counts.len() {
             self.handle_reply(NodeId::new(index), Err(Failure::TIMED_OUT), now);
         }
     }
 
-    /// How the count stands.
+    /// The verdict so far.
     pub const fn verdict(&self) -> Verdict {
         self.verdict
     }
@@ -188,12 +187,12 @@ impl Tally {
         self.loss
     }
 
-    /// The point up to which an extension that was won may be relied on; the origin for a release.
+    /// Until when a won extension may be relied on; the origin for a release.
     pub fn deadline(&self) -> Timestamp {
         self.deadline.unwrap_or(Timestamp::ORIGIN)
     }
 
-    /// The number of nodes that did what they were asked.
+    /// The number of nodes that did it.
     pub fn granted(&self) -> usize {
         self.count(&[Count::Granted])
     }
@@ -213,14 +212,14 @@ impl Tally {
         let late = self.deadline.is_some_and(|deadline| validity::left(deadline, now).is_zero());
         match self.verdict {
             Verdict::Pending => {}
-            // A quorum that answers after the deadline it would give: others may have had the resource meanwhile.
+            // A quorum answered after the deadline it would give: others may have had the resource meanwhile.
             Verdict::Won if late => {
                 self.verdict = Verdict::Lost;
                 self.loss = Some(RoundLoss::TooLate);
             }
             Verdict::Won => {}
             Verdict::Lost => {
-                // Nodes that were never asked have nothing to say about whether the key was there.
+                // Nodes that were never asked say nothing of whether the key was there.
                 let possible = self.count(&[Count::Granted, Count::Waiting, Count::Failed]);
                 let unknown = possible >= self.quorum.needed();
                 self.loss = Some(if unknown { RoundLoss::NoQuorum } else { RoundLoss::Contended });

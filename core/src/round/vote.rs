@@ -1,7 +1,7 @@
 //! The state of one node in one round, and the count over all of them.
 //!
-//! It decides what counts as a vote, and of several slots for which. It must count each node once, and never add up votes for
-//! different slots.
+//! It decides what counts as a vote, and for which of several slots. It must count each node once, and never add up
+//! votes for different slots.
 
 use alloc::{vec, vec::Vec};
 use core::{cmp::Reverse, time::Duration};
@@ -14,21 +14,21 @@ use crate::{
 /// A day, in microseconds.
 pub(crate) const IMPLAUSIBLY_AHEAD: u64 = 86_400_000_000;
 
-/// Where one node stands in a round.
+/// The state of one node in a round.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(super) enum Vote {
     NotAsked,
     Waiting,
-    /// It did what it was asked, with this counter where it keeps one.
+    /// It granted, with this counter if it keeps one.
     Granted(Option<FencingToken>),
-    /// It granted, and has been asked to confirm the round's token.
+    /// It granted, and was asked to confirm the round's token.
     Confirming,
     Confirmed,
-    /// It granted, and will not confirm the round's token.
+    /// It granted, but will not confirm the round's token.
     Outvoted,
-    /// It granted, with a counter that no clock explains: whose that is says nothing, so that it counts as a failure.
+    /// It granted, with a counter that no clock explains. Its writer is unknown, so it counts as a failure.
     Implausible,
-    /// Somebody else holds the key, for so long if that is known.
+    /// Another owner holds the key, for so long if known.
     Denied(Option<Duration>),
     Failed(Failure),
 }
@@ -42,14 +42,14 @@ impl Vote {
 
 /// The votes of all configured nodes.
 ///
-/// A round for any slot of a semaphore counts one slot at a time: the one that most nodes have taken. A node that took
+/// A round for any slot of a semaphore counts one slot at a time: the one that most nodes took. A node that took
 /// another slot has denied that one.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(super) struct Votes {
     votes: Vec<Vote>,
-    /// Which slot each node took, whatever became of its vote; empty where the round is for no slots.
+    /// The slot that each node took, whatever became of its vote; empty in a round for no slots.
     took: Vec<Option<u8>>,
-    /// The slot that is counted: most nodes took it, and no lower one is as good.
+    /// The counted slot: the lowest of those that most nodes took.
     counted: Option<u8>,
 }
 
@@ -74,12 +74,12 @@ impl Votes {
         self.took.get(node.index()).copied().flatten()
     }
 
-    /// The slot that is counted.
+    /// The counted slot.
     pub(super) const fn counted(&self) -> Option<u8> {
         self.counted
     }
 
-    /// A node took this slot. Where a quorum has taken one slot, no other is ever counted again.
+    /// A node took this slot. Once a quorum took one slot, no other is ever counted.
     pub(super) fn take(&mut self, node: NodeId, slot: u8) {
         if let Some(place) = self.took.get_mut(node.index()) {
             *place = Some(slot);
@@ -89,7 +89,7 @@ impl Votes {
             self.took.iter().flatten().copied().max_by_key(|slot| (by(*slot), Reverse(*slot)));
     }
 
-    /// How each node has voted on what is counted.
+    /// Each node's vote on the counted slot or target.
     pub(super) fn iter(&self) -> impl Iterator<Item = (NodeId, Vote)> + '_ {
         self.votes.iter().enumerate().map(|(index, vote)| {
             let node = NodeId::new(index);
@@ -116,12 +116,12 @@ impl Votes {
         })
     }
 
-    /// The nodes whose counter is the token, by their grant or by confirming it.
+    /// The nodes whose counter is the token, by grant or by confirm.
     pub(super) fn for_token(&self, token: Option<FencingToken>) -> usize {
         self.count(|vote| vote == Vote::Granted(token) || vote == Vote::Confirmed)
     }
 
-    /// The nodes that will not vote any more, whatever comes.
+    /// The nodes that will not vote any more.
     pub(super) fn against(&self) -> usize {
         self.count(|vote| {
             matches!(
@@ -144,7 +144,7 @@ impl Votes {
         self.count(|vote| matches!(vote, Vote::Failed(failure) if failure.cause == cause))
     }
 
-    /// How long each of the nodes in quarantine stays there.
+    /// How long each node in quarantine stays there.
     pub(super) fn quarantines(&self) -> impl Iterator<Item = Duration> + '_ {
         self.iter().filter_map(|(_, vote)| match vote {
             Vote::Failed(Failure { cause: Cause::Quarantined { remaining }, .. }) => {
@@ -159,22 +159,21 @@ impl Votes {
         self.count(|vote| matches!(vote, Vote::Granted(_) | Vote::Confirming | Vote::Confirmed))
     }
 
-    /// Takes the votes of the nodes whose counter is more than a day above both the hint and the lowest of the
-    /// others. Counters are microseconds, and no clock is that much ahead: something else has written there, and
-    /// the number must not spread.
+    /// Takes the votes of nodes whose counter is more than a day above both the hint and the lowest counter. Counters
+    /// are microseconds, and no clock is that far ahead: another writer set it, and the number must not spread.
     pub(super) fn outvote_implausible(&mut self, hint: u64) {
         let counters = self.iter().filter_map(|(_, vote)| match vote {
             Vote::Granted(Some(fence)) => Some(fence.get()),
             _ => None,
         });
-        // Above the hint alone proves nothing: the client's clock may be the one that is wrong.
+        // Above the hint alone proves nothing: the client's own clock may be wrong.
         let least = counters.min().unwrap_or(0);
         let most = hint.max(least).saturating_add(IMPLAUSIBLY_AHEAD);
         let is_beyond = |vote| matches!(vote, Vote::Granted(Some(fence)) if fence.get() > most);
         self.replace(is_beyond, Vote::Implausible);
     }
 
-    /// Takes the votes of the nodes that granted without a counter.
+    /// Takes the votes of nodes that granted without a counter.
     pub(super) fn outvote_uncounted(&mut self) {
         self.replace(|vote| vote == Vote::Granted(None), Vote::Outvoted);
     }

@@ -1,34 +1,34 @@
-//! For how long the first in the line is waited for by one who has passed it over before.
+//! How long a client waits for a first in the line that it has passed over before.
 //!
-//! A client that is far from the nodes, or slow, comes after the grace of those who are near them. It has its old place
-//! again as soon as it asks, and would be passed over each time: so whoever has passed it over a few times waits for
-//! longer. It decides nothing but that time, and forgets whom it has not met for a while.
+//! A client that is slow, or far from the nodes, comes after the grace of nearer ones. It gets its old place back as
+//! soon as it asks, and would be passed over each time. So a client that has passed it over a few times waits for it
+//! longer. This decides nothing but that time, and forgets clients that it has not met for a while.
 
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::{line::ClientId, time::Timestamp};
 
-/// So often nothing follows: a process may be stopped now and then.
+/// How often a client is passed over without an effect: a process may be stopped now and then.
 const FREE: u32 = 2;
 
-/// Each time after that the grace is so many times as long.
+/// The factor by which each later time lengthens the grace.
 const LONGER: u32 = 8;
 
-/// As often at most. One that did not come even then is not worth it, and has the common grace from then on.
+/// How often the grace is lengthened. A client that did not come even then has the common grace from then on.
 const MOST_TIMES: u32 = 3;
 
 /// The longest grace, where the common one is not longer.
 const LONGEST: Duration = Duration::from_millis(256);
 
-/// One that was passed over a few times is known for so long, and one for which more is done for longer.
+/// How long a client that was passed over is known; with a longer grace it is known as late.
 const KNOWN: Duration = Duration::from_secs(10);
 const KNOWN_AS_LATE: Duration = Duration::from_secs(60);
 
-/// As many are known.
+/// The most clients known.
 const MOST: usize = 32;
 
-/// Who was passed over by this client, and how often.
+/// The clients that this client has passed over, and how often.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Patience {
     late: Vec<Late>,
@@ -42,7 +42,7 @@ struct Late {
 }
 
 impl Patience {
-    /// For how long this one is waited for, where others are for `grace`.
+    /// How long to wait for this client, where the common grace is `grace`.
     pub fn of(&self, client: ClientId, grace: Duration) -> Duration {
         let times =
             self.late.iter().find(|late| late.client == client).map_or(0, |late| late.times);
@@ -54,7 +54,7 @@ impl Patience {
         }
     }
 
-    /// This one was named as one that did not come, and the resource was won.
+    /// This client was named as missing, and the resource was won.
     pub fn pass_over(&mut self, client: ClientId, now: Timestamp) {
         self.late.retain(|late| {
             let known = if late.times > FREE { KNOWN_AS_LATE } else { KNOWN };

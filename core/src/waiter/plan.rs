@@ -1,4 +1,4 @@
-//! When the next round of one who waits begins: by what was answered, and by what has been told since.
+//! When a waiter's next round begins: by the answers to the last one, and by the hints since.
 //!
 //! It plans, and begins nothing.
 
@@ -11,18 +11,18 @@ use crate::{
     time::Timestamp,
 };
 
-/// A ticket that is ahead of the nodes' clocks by more than this is so because they were set back.
+/// A ticket is ahead of the nodes' clocks by more than this only if they were set back.
 const AHEAD: u64 = 100_000;
 
-/// Those who come so many places behind the first and find the resource free wait no longer than the last of them.
+/// Where the resource is free, a client further behind the first waits no longer than the client at this place.
 const PATIENT: u32 = 3;
 
-/// Further behind than this is far.
+/// The largest rank that counts.
 const FAR: u32 = 1_000;
 
 impl Waiter {
-    /// Goes back with the nodes' clocks. By as much as it has waited it came before their time of now, and so do all others
-    /// who have waited, whose order stays.
+    /// Sets the ticket back with the nodes' clocks: before their present time by as long as the client has waited. All
+    /// waiters do the same, so that their order stays.
     pub(super) fn follow(&mut self, clocks: &[Option<u64>], now: Timestamp) {
         let Some(ticket) = self.ticket else { return };
         let since = *self.stands_since.get_or_insert(now);
@@ -38,13 +38,13 @@ impl Waiter {
         }
     }
 
-    /// Plans the next round by what was answered, and by what has been told meanwhile.
+    /// Plans the next round by the answers, and by the hints since.
     pub(super) fn settle(&mut self, now: Timestamp) {
         let grace = self.grace();
         let Some(lost_at) = self.lost_at else { return };
         let poll = POLL.saturating_add(POLL.saturating_mul(u32::from(self.random)) / 510);
         self.poll = lost_at.saturating_add(poll);
-        // Those behind leave it to the first, and come one after the other where that one does not.
+        // Clients behind leave it to the first, and come one after the other where it does not come.
         let place = self.rank.unwrap_or(0).min(FAR);
         self.limit = if self.nodes.are_held() {
             self.first = None;
@@ -52,7 +52,7 @@ impl Waiter {
             if free_at.is_none_or(|at| at > lost_at.saturating_add(grace)) {
                 self.unclear = 0;
             }
-            // Keys that are about to end may be there again, and again.
+            // Keys that are about to end may be set again and again.
             let soon = self.doubled(self.unclear.saturating_sub(1).min(UNCLEAR)) / 2;
             let after = soon.max(grace.saturating_mul(place * 2 + 1) / 2);
             free_at.map_or(self.poll, |at| at.saturating_add(after))
@@ -71,14 +71,14 @@ impl Waiter {
         self.heed(now);
     }
 
-    /// Plans the next round by what the nodes have told.
+    /// Plans the next round by the nodes' hints.
     pub(super) fn heed(&mut self, now: Timestamp) {
         if self.nodes.wake() {
             self.call(now);
         } else if let Some(first) = self.nodes.stand_by() {
             self.first = self.keep_first(first, true, now);
-            // Instead of what was planned: a round before that could name nobody, and one after it would be late. Lines
-            // that name another one each time must not put it off for ever.
+            // This replaces the plan: an earlier round could name nobody, and a later one would be late. Lines that
+            // name another client each time must not put it off for ever.
             let (since, grace) = match self.first {
                 Some(First { client, since, .. }) => (since, self.grace_of(client)),
                 None => (now, self.grace()),
@@ -91,12 +91,12 @@ impl Waiter {
         self.called = Some(self.called.map_or(at, |before| before.min(at)));
     }
 
-    /// A grace, doubled so many times.
+    /// A grace, doubled this many times.
     pub(super) fn doubled(&self, times: u32) -> Duration {
         self.grace().saturating_mul(1u32.checked_shl(times).unwrap_or(u32::MAX))
     }
 
-    /// The first in the line, who is waited for since it was known to be that.
+    /// The first in the line, with the time since which it is known to be the first.
     pub(super) fn keep_first(
         &self,
         client: Option<ClientId>,
@@ -109,7 +109,7 @@ impl Waiter {
     }
 }
 
-/// Between once and twice that, by the fraction `random` of 255.
+/// Between once and twice `base`, by the fraction `random` of 255.
 pub(super) fn spread(base: Duration, random: u8) -> Duration {
     base.saturating_add(base.saturating_mul(u32::from(random)) / 255)
 }

@@ -1,4 +1,4 @@
-//! What one who waits has seen of each node: what it has answered in the last round, and what it has told since.
+//! A waiter's view of each node: its answer in the last round, and its hints since.
 //!
 //! It counts, and decides nothing by the time.
 
@@ -12,14 +12,14 @@ use crate::{
     time::Timestamp,
 };
 
-/// What a node has answered in a round, as far as a line is concerned.
+/// A node's answer in a round, as far as it concerns a line.
 #[derive(Clone, Copy, Debug)]
 pub enum LineAnswer<'a> {
-    /// It has granted. The client has no place in its line any more.
+    /// It has granted. The client no longer has a place in its line.
     Granted,
     /// It has denied.
     Denied(&'a Denial),
-    /// It has given no answer, and wakes nobody.
+    /// It has not answered, and wakes nobody.
     Failed,
 }
 
@@ -28,18 +28,18 @@ pub enum LineAnswer<'a> {
 struct NodeView {
     /// Whether it has a line, once it has shown that.
     has_line: Option<bool>,
-    /// What it has told since the last round began.
+    /// Its last hint since the last round began.
     hint: Option<LineHint>,
     answer: Answer,
 }
 
-/// What a node has answered in the last round.
+/// A node's answer in the last round.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 enum Answer {
     #[default]
     None,
     Granted,
-    /// The key is free, and this one is the first.
+    /// The key is free, and this client is the first.
     Behind(ClientId),
     Held {
         holder: Option<Box<[u8]>>,
@@ -61,7 +61,7 @@ pub(super) struct Views {
     client: ClientId,
     quorum: Quorum,
     nodes: Vec<NodeView>,
-    /// Nobody waits with the other place that the client has in the lines.
+    /// Whether no request waits with the client's other place in the lines.
     is_left_behind: bool,
 }
 
@@ -79,7 +79,7 @@ impl Views {
         self.is_left_behind = is_left_behind;
     }
 
-    /// What was said and told before is over.
+    /// Forgets earlier answers and hints.
     pub(super) fn begin_round(&mut self) {
         for node in &mut self.nodes {
             node.hint = None;
@@ -106,7 +106,7 @@ impl Views {
         };
     }
 
-    /// A node has told something. False says that it is nothing for one who waits.
+    /// Takes a node's hint. Returns false if it is not for a waiter.
     pub(super) fn tell(&mut self, node: NodeId, hint: LineHint) -> bool {
         let hint = match hint {
             LineHint::StandBy { head } if head == self.client => LineHint::Next,
@@ -117,14 +117,14 @@ impl Views {
         view.map(|view| view.hint = Some(hint)).is_some()
     }
 
-    /// What a node has told is in doubt.
+    /// Forgets a node's hint, which is in doubt.
     pub(super) fn forget_hint(&mut self, node: NodeId) {
         if let Some(view) = self.nodes.get_mut(node.index()) {
             view.hint = None;
         }
     }
 
-    /// Whether the client stands in the line of a node, by what that has answered last.
+    /// Whether the client stands in the line of a node, by the node's last answer.
     pub(super) fn stands_at(&self, node: NodeId) -> bool {
         let answer = self.nodes.get(node.index()).map(|node| &node.answer);
         matches!(answer, Some(Answer::Held { .. } | Answer::Behind(_)))
@@ -135,13 +135,13 @@ impl Views {
         self.told(|hint| hint == LineHint::Next) >= self.quorum.needed()
     }
 
-    /// Whether any node has told that.
+    /// Whether any node has told so.
     pub(super) fn is_next_somewhere(&self) -> bool {
         self.told(|hint| hint == LineHint::Next) > 0
     }
 
-    /// Whether a quorum has told that the key is free, so that the client may stand by, and who is the first by most of
-    /// those that name another one.
+    /// `Some` if a quorum has told that the key is free, so that the client may stand by; within, the first that most
+    /// of the nodes name which name another client.
     pub(super) fn stand_by(&self) -> Option<Option<ClientId>> {
         let heads = self.nodes.iter().filter_map(|node| match node.hint {
             Some(LineHint::StandBy { head }) => Some(head),
@@ -150,19 +150,19 @@ impl Views {
         (self.told(|_| true) >= self.quorum.needed()).then(|| most_named(heads))
     }
 
-    /// The first before a free key by what most nodes have answered.
+    /// The first before a free key, as most nodes name it in their answers.
     pub(super) fn first_by_answers(&self) -> Option<ClientId> {
         let heads = self.nodes.iter().filter_map(|node| match node.answer {
             Answer::Behind(head) => Some(head),
             _ => None,
         });
-        // Where a node says that it is held, it may just have been granted.
+        // A key that a node calls held may just have been granted.
         let is_free = self.count(|answer| matches!(answer, Answer::Held { .. })) == 0
             || self.count(Answer::is_free) >= self.quorum.needed();
         most_named(heads).filter(|_| is_free)
     }
 
-    /// Whether one holder has the key on a quorum, or wherever a node has answered.
+    /// Whether one holder has the key on a quorum, or on every node that has answered.
     pub(super) fn are_held(&self) -> bool {
         let mut holders = self.holders();
         let Some(one) = holders.next() else { return false };
@@ -170,7 +170,7 @@ impl Views {
         self.held_by_one() >= self.quorum.needed() || is_free_nowhere && holders.all(|h| h == one)
     }
 
-    /// Whether one holder has the key on a quorum, and no node is free: what is under way will be denied as well.
+    /// Whether one holder has the key on a quorum, and no node is free: pending acquires will be denied as well.
     pub(super) fn is_in_nobodys_way(&self) -> bool {
         self.held_by_one() >= self.quorum.needed() && self.count(Answer::is_free) == 0
     }
@@ -182,7 +182,7 @@ impl Views {
         })
     }
 
-    /// On how many nodes the one has the key that has it on most.
+    /// The largest number of nodes on which one holder has the key.
     fn held_by_one(&self) -> usize {
         let holders = self.holders();
         let most = holders
@@ -192,7 +192,7 @@ impl Views {
         most.unwrap_or(0)
     }
 
-    /// When the keys in the way will have ended on a quorum.
+    /// When the keys in the way will have ended on a quorum, if known.
     pub(super) fn free_at(&self, now: Timestamp) -> Option<Timestamp> {
         let mut ends: Vec<Timestamp> = self
             .nodes
@@ -212,7 +212,7 @@ impl Views {
         ends.get(self.quorum.needed().min(ends.len()).checked_sub(1)?).copied()
     }
 
-    /// Whether a quorum of nodes may tell.
+    /// Whether a quorum of nodes may send hints.
     pub(super) fn have_lines(&self) -> bool {
         let tells =
             |node: &&NodeView| node.has_line != Some(false) && node.answer != Answer::Failed;
@@ -228,7 +228,7 @@ impl Views {
     }
 }
 
-/// The client that is named most often; of several the smallest, so that all who see the same name the same.
+/// The client that is named most often; of several the smallest, so that clients with the same view agree.
 fn most_named(clients: impl Iterator<Item = ClientId>) -> Option<ClientId> {
     let mut clients: Vec<ClientId> = clients.collect();
     clients.sort_unstable();
@@ -237,7 +237,7 @@ fn most_named(clients: impl Iterator<Item = ClientId>) -> Option<ClientId> {
     longest.and_then(|run| run.first().copied())
 }
 
-/// The one in the middle, the lower of two.
+/// The median; of two in the middle, the lower.
 pub(super) fn median(mut numbers: Vec<u64>) -> Option<u64> {
     numbers.sort_unstable();
     let middle = numbers.len().checked_sub(1)? / 2;

@@ -1,6 +1,6 @@
 //! A request on its way to an answer: what the nodes have said of it, and which error its caller gets.
 //!
-//! It decides the words, of the answer and of the log. Whether it goes on, `protocol::Acquisition` decides; the round it
+//! It decides the words of the answer and of the log. `protocol::Acquisition` decides whether it goes on; the round it
 //! speaks of is over.
 
 use std::{cmp::Reverse, fmt::Display, sync::Arc, time::Duration};
@@ -24,7 +24,7 @@ pub(crate) struct AcquireSpec {
     pub(crate) round: RoundAsked,
     pub(crate) wait_policy: WaitPolicy,
     pub(crate) through_outages: bool,
-    /// In which span it was asked for.
+    /// The span in which it was asked for.
     pub(crate) caller: Caller,
 }
 
@@ -33,7 +33,7 @@ pub(in crate::engine) type Answer = oneshot::Sender<Result<HeldTerm, AcquireErro
 /// What a lost round has met.
 pub(in crate::engine) type Met = protocol::Met<NodeError>;
 
-/// A request with what decides on it, and with what the nodes have said.
+/// A request, its state machine, and what the nodes have said.
 pub(in crate::engine) struct Request {
     pub(in crate::engine) asked: AcquireSpec,
     pub(in crate::engine) resource: Arc<ResourceSlot>,
@@ -41,19 +41,19 @@ pub(in crate::engine) struct Request {
     pub(in crate::engine) answer: Answer,
     /// What the last round has met.
     last: Option<Arc<Met>>,
-    /// What the nodes said when the resource was found held last.
+    /// What the nodes said when a round last found the resource held.
     found_held: Option<Arc<Met>>,
-    /// When it says for whom it waits; nothing once it has.
+    /// When it says for whom it waits; `None` once it has.
     pub(in crate::engine) says_at: Option<Timestamp>,
 }
 
-/// For what and for whom somebody waits, to be told without a lock.
+/// What a request waits for and behind whom, to be told without a lock.
 pub(in crate::engine) struct Waits {
     caller: Caller,
     target: Target,
     rounds: u32,
     waited: Duration,
-    /// Whose lease is in the way, where that is one of this process.
+    /// The owner of the lease in the way, if that is one of this process.
     holder: Option<Owner>,
     ahead: Ahead,
     last: Option<Arc<Met>>,
@@ -84,13 +84,13 @@ impl Request {
         self.give_up_now(engine, give_up);
     }
 
-    /// The same, with how many wait for a turn now.
+    /// Like `give_up`, with the number that wait for a turn now.
     pub(in crate::engine) fn give_up_now(self, engine: &Engine, give_up: GiveUp) {
         let crowd = engine.client.lock().crowd(Lane::Acquires);
         self.give_up(engine, give_up, crowd);
     }
 
-    /// Answers why it was not acquired. So many waited for a turn when that was decided.
+    /// Answers why it was not acquired. `waiting` requests waited for a turn when that was decided.
     pub(in crate::engine) fn give_up(self, engine: &Engine, give_up: GiveUp, waiting: usize) {
         let now = engine.now();
         let waited = now.saturating_since(self.acquisition.started());
@@ -118,7 +118,7 @@ impl Request {
         self.refuse(error, now);
     }
 
-    /// Answers that a lease of this process holds the resource, for so long as is known.
+    /// Answers that a lease of this process holds the resource, for `left` as far as is known.
     pub(in crate::engine) fn held_here(self, engine: &Engine, owner: Owner, left: Duration) {
         let now = engine.now();
         let waited = now.saturating_since(self.acquisition.started());
@@ -129,7 +129,7 @@ impl Request {
         self.refuse(AcquireError::Contended { target, waited, expires_in, resource, nodes }, now);
     }
 
-    /// Answers that it has been granted; where its caller has gone, that is dropped.
+    /// Answers that it has been granted. If its caller is gone, the lease is dropped.
     pub(in crate::engine) fn grant(self, held: HeldTerm) {
         drop(self.answer.send(Ok(held)));
     }
@@ -139,7 +139,7 @@ impl Request {
         let _ = self.answer.send(Err(error));
     }
 
-    /// For what and for whom it waits, once, after a while.
+    /// What it waits for and behind whom: once, after a while.
     pub(in crate::engine) fn says_for_whom(
         &mut self,
         holder: Option<Owner>,
@@ -158,7 +158,7 @@ impl Request {
         })
     }
 
-    /// As it is shown in a log.
+    /// Its entry in a log.
     pub(super) fn shown(&self, now: Timestamp) -> Asked<'_> {
         Asked {
             caller: &self.asked.caller,
@@ -176,7 +176,7 @@ impl Waits {
         let asked = Asked { caller, target, rounds: *rounds, waited: *waited };
         let nodes = last.as_ref().map(|met| engine.reports(&met.said));
         let named = holder.map(|owner| owner.to_string());
-        // Without the advice that the error gives, which is for the end of the wait.
+        // Without the error's advice, which is for the end of the wait.
         let met: &dyn Display = match (holder, &nodes) {
             (Some(_), _) => &"held by another lease of this process",
             (None, Some(nodes)) => nodes,
@@ -189,7 +189,7 @@ impl Waits {
     }
 }
 
-/// Of several resources the one that most nodes name: of two that are named as often, the first in byte order.
+/// The resource that most nodes name, of several; of two named as often, the first in byte order.
 fn in_the_way(target: &Target, nodes: &Reports) -> Option<Resource> {
     let named = || nodes.denials().filter_map(|(_, denial)| denial.which);
     let votes = |which: &u8| named().filter(|other| other == which).count();
@@ -197,12 +197,12 @@ fn in_the_way(target: &Target, nodes: &Reports) -> Option<Resource> {
     target.resources().get(usize::from(which)).cloned()
 }
 
-/// What is to be logged of rounds that were lost, without a lock.
+/// Log entries of lost rounds, to be told without a lock.
 #[derive(Default)]
 pub(in crate::engine) struct Log {
     lost: Vec<Lost>,
     waits: Vec<Waits>,
-    /// How long rounds took that nodes have answered.
+    /// How long contended rounds took, which nodes have answered.
     took: Vec<Duration>,
 }
 
@@ -255,7 +255,7 @@ impl Log {
 }
 
 impl Engine {
-    /// A lost round, as it is reported to one who has asked for this, and has waited for so long.
+    /// The error for a lost round, for a request that asked for this and has waited so long.
     fn error(&self, met: &Met, asked: &RoundAsked, waited: Duration) -> AcquireError {
         let target = Some(asked.target.clone());
         let nodes = self.reports(&met.said);
@@ -278,7 +278,7 @@ impl Engine {
         }
     }
 
-    /// Of a request for which no node was asked.
+    /// The reports of a request that asked no node.
     pub(crate) fn not_asked(&self) -> Reports {
         self.reports(&vec![Said::NotAsked; self.nodes.len()])
     }

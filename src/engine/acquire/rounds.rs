@@ -1,6 +1,6 @@
-//! What the client has decided of those who ask, carried out: a round begins, and a request is answered.
+//! Carries out what the client has decided of requests: begins a round, or answers a request.
 //!
-//! It decides nothing: what a round begins with, it draws and looks up.
+//! It decides nothing: it draws and looks up what a round begins with.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
@@ -15,7 +15,7 @@ use crate::{
     telemetry::{self, Held, metrics},
 };
 
-/// A round that is about to begin. Where a clock of the user's puts an end to that by a panic, its request is gone.
+/// A round that is about to begin. If the user's clock panics first, the request is given up.
 struct Beginning<'a> {
     engine: &'a Arc<Engine>,
     ask: Option<AskId>,
@@ -25,14 +25,14 @@ impl Drop for Beginning<'_> {
     fn drop(&mut self) {
         let Self { engine, ask } = self;
         if let Some(ask) = ask.take() {
-            // It may be dropped by a panic, and a second one would end the process.
+            // A panic may be dropping this, and a second one would end the process.
             shielded(|| engine.decide(|client| client.handle_gone_away(ask)));
         }
     }
 }
 
 impl Engine {
-    /// Begins the round of one who has its turn.
+    /// Begins the round of a request that has its turn.
     pub(in crate::engine) fn begin_round(self: &Arc<Self>, ask: AskId) {
         let mut beginning = Beginning { engine: self, ask: Some(ask) };
         // Read before anything is looked up or sent: validity counts from here.
@@ -46,7 +46,7 @@ impl Engine {
                 let may_be_asked = slot.node.reachable().and_then(|()| self.may_vote(node));
                 Some((node, may_be_asked.err()?))
             });
-            // `uuid` sets the bits of the version, and draws nothing.
+            // `uuid` sets the version bits, and draws nothing.
             let owner = uuid::Builder::from_random_bytes(self.runtime.random()).into_uuid();
             let start = RoundStart {
                 owner: Owner::from_random(owner.into_bytes()),
@@ -67,8 +67,8 @@ impl Engine {
         self.carry_out();
     }
 
-    /// Hands over what a round has won. A caller that is gone hands it back: dropping it hands it on to the next in line, or
-    /// releases it.
+    /// Hands over what a round has won. If the caller is gone, the lease is dropped, which hands it on to the next in
+    /// line or releases it.
     pub(in crate::engine) fn won(
         self: &Arc<Self>,
         request: Box<Request>,
@@ -78,9 +78,9 @@ impl Engine {
     ) {
         let Some(owner) = self.client.lock().keys(id).map(|(_, owner)| owner) else { return };
         let grant = Grant::new(self, Arc::clone(&request.resource), id, owner, &request.asked);
-        // In its hands before anything of the user's is run, which may panic: dropping it gives it back.
+        // Held before any user code runs, which may panic: dropping it gives it back.
         let held = HeldTerm::new(grant.term(), Arc::clone(self));
-        // A shutdown that comes now finds it; where one has come before, it is given back.
+        // A later shutdown finds it; after an earlier one, it is given back.
         let counts = self.client.lock().count(id);
         self.round_trip.sample(took);
         self.unloaded.sample(took);
@@ -98,7 +98,7 @@ impl Engine {
         drop(request.answer.send(if counts { Ok(held) } else { Err(AcquireError::Closed) }));
     }
 
-    /// Ends when the nodes have been looked at again, so that a quorum may vote, or at `until`.
+    /// Ends when enough nodes for a quorum may vote, or at `until`.
     pub(in crate::engine) async fn look_ended(&self, until: Timestamp) {
         let mut limit = self.runtime.sleep_until(until);
         loop {

@@ -1,8 +1,7 @@
-//! How a grant ends other than by being lost: given back by its last holder, left to expire, or ended because the process
-//! shuts down.
+//! How a grant ends other than by a loss: given back by its last holder, left to expire, or ended by a shutdown.
 //!
-//! Each grant ends once, and is then in no list any more. It must never release what work still goes on under: that
-//! gives it back itself.
+//! Each grant ends once, and is then in no list any more. It must never release a grant under which work still goes on:
+//! that work gives it back itself.
 
 use std::sync::Arc;
 
@@ -17,8 +16,8 @@ use crate::{
     telemetry::{self, metrics},
 };
 
-/// An end under way. Where the clock of the user's runtime puts an end to that by a panic, the keys are left to expire: nobody
-/// would ever give it back, nor let those in who wait here.
+/// An end under way. If the user's clock panics in it, the keys are left to expire: otherwise nothing would ever give
+/// it back, nor let the waiters here in.
 struct Ending<'a> {
     engine: &'a Arc<Engine>,
     grant: &'a Grant,
@@ -29,7 +28,7 @@ impl Drop for Ending<'_> {
     fn drop(&mut self) {
         let Self { engine, grant, number } = self;
         if let Some(number) = number.take() {
-            // It may be a panic that drops it, and a second one would end the process.
+            // A panic may be dropping this, and a second one would end the process.
             shielded(|| {
                 let end = End::Over(number, LossReason::LeftToExpire);
                 let ended = grant.end(|client| client.leave_to_expire(grant.id, end));
@@ -42,13 +41,13 @@ impl Drop for Ending<'_> {
 }
 
 impl Grant {
-    /// Starts the release, once, if there is anybody to carry it out.
+    /// Starts the release, once, if the engine is served.
     pub(super) fn release(
         self: &Arc<Self>,
         engine: &Arc<Engine>,
         number: u64,
     ) -> Result<ReleaseAnswer, ReleaseError> {
-        // Asked before any lock is taken: in a forked process a thread that is not there may have it.
+        // Checked before any lock is taken: in a forked child a thread that does not exist may hold one.
         if !engine.is_served() {
             return Err(ReleaseError::RuntimeEnded);
         }
@@ -59,23 +58,23 @@ impl Grant {
         }
         let answer = self.give_back_as(engine, End::GivenBack(number));
         ending.number = None;
-        // Nobody but a shutdown releases what somebody else holds.
+        // Only a shutdown releases another holder's lease.
         let answer = answer.ok_or(ReleaseError::ShutDown)?;
         self.handle_changed();
         Ok(ReleaseAnswer::Asked(answer))
     }
 
-    /// Ends it, and has it released. Nothing where it has ended.
+    /// Ends it, and has it released; `None` if it has ended.
     pub(super) fn give_back_as(
         &self,
         engine: &Arc<Engine>,
         end: End,
     ) -> Option<oneshot::Receiver<Result<(), ReleaseError>>> {
         let (answer, receiver) = oneshot::channel();
-        // From before it is out of the list: a shutdown that waits for both finds one of them. Where nothing is released, they
-        // stay out here, behind the lock: what ends with them may wake somebody.
+        // Counted before it is out of the list: a shutdown that waits for both finds one of them. If nothing is
+        // released, both stay out here, to be dropped outside the lock: that may wake a waiter.
         let (mut answer, mut counted) = (Some(answer), Some(engine.count()));
-        // Read before the lock is taken: it is code of the user's, which may panic.
+        // Read before locking: the clock is user code and may panic.
         let at = engine.moment();
         let releasing = |kept: &mut Kept, ended: &EndedLease| Releasing {
             token: ended.token,
@@ -102,7 +101,7 @@ impl Grant {
                 of_it.map(|of_it| (of_it.hurries.take(), of_it.kept.take())).unwrap_or_default();
             (ended, hurries, kept)
         };
-        // One that was lost was counted when that was told.
+        // A lost lease was counted when its loss was told.
         if ended.was_held {
             metrics::lease_given_back();
         }
@@ -110,12 +109,12 @@ impl Grant {
         Some(ended)
     }
 
-    /// Ends it without a release: the keys that stand expire. A restore that is under way is undone all the same.
+    /// Ends it without a release: its keys expire. A restore that is under way is undone all the same.
     pub(super) fn let_expire(&self, engine: &Arc<Engine>, number: u64) {
         if !engine.is_served() {
             return;
         }
-        // Its end wakes a shutdown that waits until none is held.
+        // Dropping this wakes a shutdown that waits until none is held.
         let _counted = engine.count();
         let end = End::Over(number, LossReason::LeftToExpire);
         if self.end(|client| client.leave_to_expire(self.id, end)).is_some() {
@@ -124,21 +123,21 @@ impl Grant {
         }
     }
 
-    /// Ends it without a release where it was lost under its holder's work and has a lock-delay: what that work has sent
-    /// may still be on its way, and the keys keep others out meanwhile. False says that it is to be released.
+    /// Ends it without a release if it was lost under its holder's work and has a lock-delay: effects of that work may
+    /// still be on their way, and the keys keep others out meanwhile. `false`: it is to be released.
     pub(super) fn leave_if_lost(self: &Arc<Self>, engine: &Arc<Engine>, number: u64) -> bool {
         if self.lock_delay().is_zero() || !engine.is_served() {
             return false;
         }
         let mut ending = Ending { engine, grant: self, number: Some(number) };
-        // By the clock: in a process that stood still nobody may have been told yet.
+        // Reads the clock: in a process that stood still the loss may not have been told yet.
         let is_lost = self.check(Some(number)).is_err();
         let now = engine.now();
         ending.number = None;
         let leave = || self.client().change(self.id, |leases| leases.leave(number, now));
         let is_left = is_lost && leave().unwrap_or_default();
         if is_left {
-            // Its end wakes a shutdown that waits until none is held.
+            // Dropping this wakes a shutdown that waits until none is held.
             let _counted = engine.count();
             let end = End::Left(number);
             if let Some(EndedLease { token, .. }) =
@@ -159,10 +158,10 @@ impl Grant {
         is_left
     }
 
-    /// Ends it because the process is shutting down. Where work goes on under it, that is told, and releases it when it
-    /// has come to its end: others must not be let in before.
+    /// Ends it because the process is shutting down. Work that goes on under it is told, and releases it at its end:
+    /// others must not be let in before.
     pub(in crate::engine) fn shut_down(self: &Arc<Self>, engine: &Arc<Engine>) {
-        // What is nobody's is given back, and is no lease that ends.
+        // A lingering grant is given back, and is no lease that ends.
         self.give_back(engine);
         let (number, has_work) = {
             let mut client = self.client();

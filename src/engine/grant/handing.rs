@@ -1,12 +1,13 @@
-//! A grant handed on: the next lease term begins where the one before ends, on the thread that releases.
+//! A grant handed on: the next lease term begins where the one before ends, on the releasing thread.
 //!
-//! It carries out what `protocol::Client` decides: who is next, whether the grant will do for it, and under which token. No command
-//! is sent, no timer is moved but where the next one asks for another ttl or renewal, and nothing is waited for.
+//! It carries out what `protocol::Client` decides: which request is next, whether the grant will do for it, and under
+//! which token. It sends no command, waits for nothing, and moves a timer only if the next lease asks for another ttl
+//! or renewal.
 //!
-//! **Who may think that it holds, when.** The lease term changes in one step, under the lock of the client: before it, only
-//! the number of the holder who releases is the current one, and after it only that of the next. A check, a signal or a
-//! heartbeat of the one before finds its number past, whatever it had read. So no two holders are told at once that the
-//! lease is theirs, and an effect of the holder before that still comes is refused by its older token.
+//! **Who may think that it holds, when.** The lease term changes in one step, under the client's lock: before it, only
+//! the releaser's number is current, and after it only the next holder's. A check, a signal or a heartbeat of the one
+//! before finds its number past, whatever it had read. So two holders are never told at once that the lease is theirs.
+//! A late effect of the holder before is refused by its older token.
 
 use std::{mem, sync::Arc};
 
@@ -18,13 +19,13 @@ use crate::{
 };
 
 impl Grant {
-    /// Hands it on to the first in line, if there is one and it will do for that one, or keeps it where that was asked for.
-    /// Then the lease term with this number is over, and nothing is to be released.
+    /// Hands it on to the first in line if the grant will do for that request, or keeps it if that was asked for.
+    /// `true`: the lease term with this number is over, and nothing is to be released.
     pub(super) fn hand_on(self: &Arc<Self>, engine: &Arc<Engine>, number: u64) -> bool {
         if !self.client().may_pass(self.id) {
             return false;
         }
-        // Read before the lock is taken: it is code of the user's, which may panic.
+        // Read before locking: the clock is user code and may panic.
         let at = engine.moment();
         let now = at.now;
         let (passed, before, late, caller) = {
@@ -32,7 +33,7 @@ impl Grant {
             let Some((passed, before, late)) = client.hand_on(self.id, number, &at) else {
                 return false;
             };
-            // Whose it was before.
+            // The caller of the lease before.
             let caller = client.data_mut(self.id).map(|kept| match &passed {
                 Passed::To(request, ..) => {
                     mem::replace(&mut kept.caller, request.asked.caller.clone())
@@ -52,7 +53,7 @@ impl Grant {
                 true
             }
             Passed::Kept(wakeup) => {
-                // First: nobody else wakes the task before that.
+                // First: nothing else wakes the task before that.
                 engine.wake(wakeup);
                 metrics::released("kept");
                 metrics::lease_given_back();
@@ -77,19 +78,19 @@ impl Grant {
         before: Held<'_>,
         now: Timestamp,
     ) {
-        // In its hands before the runtime is asked, which may panic: dropping it gives it back. It is no shorter than before:
-        // others are not handed it.
+        // Held before the runtime is asked, which may panic: dropping it gives it back. Its ttl is no shorter than
+        // before: requests for less are not handed it.
         let term = LeaseTerm::new(Arc::clone(self), number, token, request.asked.round.ttl);
         let term = HeldTerm::new(term, Arc::clone(engine));
         engine.wake(wakeup);
         metrics::released("handed_on");
         telemetry::handed_on(before);
-        // Those who look at the lease term before learn that it is over.
+        // Watchers of the lease term before learn that it is over.
         self.handle_changed();
         let held = self.held(&request.asked.caller, token);
         let waited = now.saturating_since(request.acquisition.started());
         telemetry::acquired(held, request.acquisition.lost_rounds(), waited);
-        // Where its caller has gone meanwhile, the lease term is dropped here, which hands it on again.
+        // If the caller is gone, the lease term is dropped here, which hands it on again.
         request.grant(term);
     }
 }

@@ -1,9 +1,9 @@
-//! A grant that is kept for a while as nobody's lease, so that this process takes it again without a round trip.
+//! A lingering grant: kept for a while without a holder, so that this process takes it again without a round trip.
 //!
-//! It carries out what `protocol::Client` decides: one is kept where its last holder asked for that, nobody waits here or is
-//! known to wait elsewhere, and it would do for another lease. Nobody holds it meanwhile, so that there is nothing to lose and nobody to tell. It
-//! goes back when somebody stands in line on the nodes, when its time is up, before a close or a shutdown returns, and
-//! with the engine. It is taken, kept and given back in one step each, once.
+//! It carries out what `protocol::Client` decides: a grant is kept if its last holder asked for that, no request waits
+//! here or is known to wait elsewhere, and it would do for another lease. Without a holder there is nothing to lose and
+//! nobody to tell. It goes back when another client stands in line on the nodes, when its time is up, before a close or
+//! a shutdown returns, and with the engine. It is taken, kept and given back in one step each, once.
 
 use std::{mem, sync::Arc};
 
@@ -18,8 +18,8 @@ use crate::{
 };
 
 impl Grant {
-    /// The lease of a request that has come while it was kept. Where it will not do, it is given back, and the request
-    /// is returned.
+    /// Gives the grant to a request that has come while it was kept. If it will not do, it is given back, and the
+    /// request is returned.
     pub(in crate::engine) fn resume(
         self: &Arc<Self>,
         engine: &Arc<Engine>,
@@ -41,7 +41,7 @@ impl Grant {
             self.give_back(engine);
             return Some(request);
         };
-        // In its hands before the runtime is asked, which may panic: dropping it gives it back.
+        // Held before the runtime is asked, which may panic: dropping it gives it back.
         let term = LeaseTerm::new(Arc::clone(self), number, token, asked.round.ttl);
         let term = HeldTerm::new(term, Arc::clone(engine));
         engine.wake(wakeup);
@@ -62,8 +62,8 @@ impl Grant {
 }
 
 impl Engine {
-    /// Gives a grant back that was kept until now: somebody else wants it, or its time is up. It may have been taken just now,
-    /// and is extended then where that is due.
+    /// Gives back a kept grant: another client wants it, or its time is up. If it was taken just now, it is extended
+    /// where that is due.
     pub(in crate::engine) fn give_back_kept(self: &Arc<Self>, id: GrantId, extend: bool) {
         let grant = self.grant(id);
         shielded(|| grant.iter().for_each(|grant| grant.give_back(self)));
@@ -75,7 +75,7 @@ impl Engine {
         }
     }
 
-    /// Gives all grants back that are kept.
+    /// Gives back all kept grants.
     pub(in crate::engine) fn give_back_all_kept(self: &Arc<Self>) {
         for kept in self.take_all_kept() {
             kept.give_back(self);
@@ -88,16 +88,17 @@ impl Engine {
         all.into_iter().filter_map(|kept| client.data_mut(kept)?.kept.take()).collect()
     }
 
-    /// The engine is gone: what is kept is released once, by a task that nobody waits for.
+    /// The engine is gone: a task that nothing waits for releases the kept grants, once.
     pub(in crate::engine) fn abandon_kept(&mut self) {
         if !self.is_served() {
-            // Nobody releases them: they expire. Each keeps the client, and that each of them, until they are dropped.
+            // Unreleased, they expire. Each keeps the client alive, and the client each of them, until they are
+            // dropped.
             if self.process.is_here() {
                 drop(self.take_all_kept());
             }
             return;
         }
-        // Nothing is held up by a lock that somebody else has: it is had for a moment, and no user's code runs under it.
+        // The lock may be waited for: others hold it only for a moment, and no user code runs under it.
         let kept = self.take_all_kept();
         if kept.is_empty() {
             return;
@@ -114,13 +115,13 @@ impl Engine {
             }
         }
         let mut limit = None;
-        // It is code of the user's, which may panic, as it may while another panic drops this.
+        // The runtime is user code and may panic, even while another panic drops this.
         shielded(|| {
             let until = self.now().saturating_add(self.config.node_timeout);
             limit = Some(self.runtime.sleep_until(until));
         });
         let Some(limit) = limit else { return };
-        // The nodes live until then, or their connections would be closed first.
+        // The nodes live until then: otherwise their connections would be closed first.
         let released = async move {
             select(join_all(calls), limit).await;
             drop(nodes);

@@ -1,8 +1,8 @@
 //! A lease term: one lease's time under a grant.
 //!
-//! It decides what a lease and its signals may be told of the grant: nothing once their time is over. A lease whose grant
-//! has been handed on is released for ever, whatever the next one does. It must never keep the grant from being handed
-//! on: whoever has a lease term has a number, and what is under way belongs to the grant.
+//! It decides what a lease and its signals may be told of the grant: nothing once their time is over. A lease whose
+//! grant has been handed on stays released, whatever the next one does. It must never keep the grant from being handed
+//! on: a lease term is a number, and all that is under way belongs to the grant.
 
 use std::{
     fmt,
@@ -26,11 +26,11 @@ impl Grant {
         self.check(None)
     }
 
-    /// Reads the clock, and declares the lease lost if its time is up: the timer that should have said so may
-    /// have been stopped together with this process. Of the lease term with this number, or of the current one.
+    /// Reads the clock, and declares the lease lost if its time is up: the timer for that may have been stopped
+    /// together with this process. This checks the lease term with this number, or the current one.
     pub(super) fn check(&self, number: Option<u64>) -> Result<Duration, LeaseLost> {
         let Some(engine) = self.engine.upgrade() else {
-            // The lease kept the engine. So it has been dropped, and that has released it, unless it was lost before.
+            // The lease kept the engine alive. So it has been dropped, which has released it unless it was lost before.
             let client = self.client_here();
             let leases = client.as_ref().and_then(|client| client.leases(self.id));
             let reason = leases.map_or(LossReason::Forked, |leases| leases.over(number));
@@ -41,7 +41,7 @@ impl Grant {
             let Some((mut client, now)) = locked else { return Err(self.forked()) };
             let action = client.change(self.id, |leases| leases.handle_check(now)).flatten();
             if action.is_some() && !self.client.process().is_here() {
-                // There is nobody to be told, and more locks than this one.
+                // A forked child has nobody to tell, and `tell` takes more locks.
                 return Err(self.forked());
             }
             let Some(leases) = client.leases(self.id) else { return Err(self.forked()) };
@@ -54,13 +54,13 @@ impl Grant {
         result
     }
 
-    /// What is said in a process that was forked from the one that holds it.
+    /// The answer in a child forked from the holder's process.
     fn forked(&self) -> LeaseLost {
         self.lost(None, LossReason::Forked)
     }
 }
 
-/// A lease term, as its lease and the signals of that know it. It may be kept for as long as one likes.
+/// A lease term, as its lease and its signals know it. It may be kept for any time.
 #[derive(Clone)]
 pub(crate) struct LeaseTerm {
     grant: Arc<Grant>,
@@ -79,7 +79,7 @@ impl LeaseTerm {
         Self { grant, number, token, ttl: Nanos::new(ttl) }
     }
 
-    /// What it is a part of.
+    /// The grant it is part of.
     pub(crate) const fn grant(&self) -> &Arc<Grant> {
         &self.grant
     }
@@ -96,12 +96,12 @@ impl LeaseTerm {
         self.token
     }
 
-    /// What an extension of it asks for.
+    /// The ttl that an extension of it asks for.
     pub(crate) const fn ttl(&self) -> Duration {
         self.ttl.get()
     }
 
-    /// Its holder has it. Before, nobody could work under it, so that nobody has to be kept out afterwards.
+    /// Its holder has it. Before that no work could begin under it, so that nobody has to be kept out afterwards.
     pub(crate) fn handle_taken(&self) {
         let Self { grant, number, .. } = self;
         if let Some(mut client) = grant.client_here() {
@@ -109,7 +109,7 @@ impl LeaseTerm {
         }
     }
 
-    /// Work begins that ends when the lease is lost, and then gives it back.
+    /// Begins work that ends when the lease is lost, and gives the lease back at its end.
     pub(crate) fn begin_work(&self) -> Result<(), LeaseLost> {
         let Self { grant, number, .. } = self;
         let Some(mut client) = grant.client_here() else { return Err(self.forked()) };
@@ -118,17 +118,17 @@ impl LeaseTerm {
         begun.map_err(|reason| grant.lost(Some(&client), reason))
     }
 
-    /// Reads the clock, and says what is left, or why it is over.
+    /// Reads the clock, and returns the time left, or why it is over.
     pub(crate) fn check(&self) -> Result<Duration, LeaseLost> {
         self.grant.check(Some(self.number))
     }
 
-    /// What is said in a process that was forked from the one that holds it.
+    /// The answer in a child forked from the holder's process.
     pub(crate) fn forked(&self) -> LeaseLost {
         self.grant.forked()
     }
 
-    /// What the nodes have said to the last extension, where that has failed.
+    /// What the nodes have said to the last extension, if that failed.
     pub(crate) fn doubt(&self) -> Reports {
         let Some(engine) = self.grant.engine.upgrade() else { return Reports::default() };
         let client = self.grant.client_here();
@@ -171,9 +171,9 @@ impl LeaseTerm {
         self.wait(Self::lost).await.unwrap_or_else(|| self.forked())
     }
 
-    /// Waits for its user until `wanted` says something; `None` in a process that was forked, where nobody would say it. It is
-    /// asked at each poll, whatever that is for: the timer that tells of a loss may have been stopped together with this
-    /// process, and work that is polled beside this must not go on.
+    /// Waits until `wanted` returns something; `None` in a forked child, where nothing would. It is asked at each poll,
+    /// whatever the cause: the timer that tells of a loss may have been stopped together with this process, and work
+    /// polled beside this must not go on.
     pub(crate) async fn wait<T>(&self, wanted: impl Fn(&Self) -> Option<T>) -> Option<T> {
         let mut changed = pin!(self.grant.changed().notified());
         let found = poll_fn(|cx| {
@@ -204,44 +204,44 @@ impl HeldTerm {
         Self { term, engine }
     }
 
-    /// Its holder shares it with readers from now on, where it still has it.
+    /// Shares it with readers from now on, if its holder still has it.
     pub(crate) fn downgrade(&mut self) {
         let LeaseTerm { grant, number, .. } = &self.term;
         if let Some(term) = grant.downgrade(&self.engine, *number) {
             self.term = term;
-            // Where that panics, the nodes follow with the next renewal.
+            // If this panics, the nodes follow with the next renewal.
             shielded(|| self.term.grant.spread(&self.engine, &self.term));
         }
     }
 
-    /// Starts the release, once, if there is anybody to carry it out.
+    /// Starts the release, once, if the engine is served.
     pub(crate) fn release(&self) -> Result<ReleaseAnswer, ReleaseError> {
         self.term.grant.release(&self.engine, self.term.number)
     }
 
-    /// Its holder lets go of it without a word on its work: where it has a lock-delay and that was cut short, by the loss
-    /// of the lease or by a panic, the keys keep others out for so long. Otherwise it is released.
+    /// Its holder lets go of it without a word on its work. If it has a lock-delay and the work was cut short, by the
+    /// loss of the lease or by a panic, the keys keep others out for so long. Otherwise it is released.
     pub(crate) fn let_go(&self) {
-        // In a forked process it is the parent's, and so may be the locks.
+        // In a forked child it is the parent's, and threads of the parent may hold the locks.
         if !self.engine.is_served() {
             return;
         }
         if std::thread::panicking() {
-            // It asks the clock, which may panic too, and must not while another panic goes on.
+            // It reads the clock, which must not panic while another panic goes on.
             shielded(|| self.give_up(true));
         } else {
             self.give_up(false);
         }
     }
 
-    /// The same, after a panic or not: then others are kept out for the lock-delay, where work was begun.
+    /// Like `let_go`. After a panic, others are kept out for the lock-delay if the lease was taken.
     fn give_up(&self, has_panicked: bool) {
         let LeaseTerm { grant, number, .. } = &self.term;
         if grant.leave_if_lost(&self.engine, *number) {
             return;
         }
         let lock_delay = grant.lock_delay();
-        // Nobody can have worked under what nobody has taken.
+        // No work can have begun under a lease that was not taken.
         if has_panicked && !lock_delay.is_zero() && grant.ask(false, Leases::is_taken) {
             self.hold_for(lock_delay);
         }
@@ -253,7 +253,7 @@ impl HeldTerm {
         self.term.grant.let_expire(&self.engine, self.term.number);
     }
 
-    /// Others are kept out for so long from now, whenever it is released.
+    /// Keeps others out for `least` from now, whenever it is released.
     pub(crate) fn hold_for(&self, least: Duration) {
         let until = self.engine.steady().saturating_add(least);
         let LeaseTerm { grant, number, .. } = &self.term;

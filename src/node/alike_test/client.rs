@@ -18,14 +18,14 @@ use crate::{
     protocol::{EpochMark, LineHint, Members, NodeId},
 };
 
-/// One client: its node of each kind, and what it knows of it.
+/// One client: its node of each kind, and what it knows of each.
 pub(super) struct Client {
     pub(super) nodes: [Arc<dyn Node>; 2],
-    /// Kept, since the nodes only look at them.
+    /// Kept alive: the node in memory refers to it weakly.
     _fleets: [Arc<Fleet>; 2],
     pub(super) told: [Arc<Lock<Vec<String>>>; 2],
     pub(super) marks: [EpochMark; 2],
-    /// It was granted several resources since what it was told was looked at.
+    /// It was granted several resources since its messages were last compared.
     pub(super) took_set: bool,
 }
 
@@ -60,7 +60,7 @@ impl Client {
                 counter_retention: Duration::from_secs(1 << 40),
                 members: Members::new("alike", ["a"]),
                 key_prefix: Vec::new(),
-                // Nobody stands in a line under the other name.
+                // A deaf client stands in lines under another name than this.
                 client: client_id(
                     u8::try_from(number).expect("few") + if is_deaf(number) { 64 } else { 0 },
                 ),

@@ -1,6 +1,7 @@
 //! One clock for a server, for a node in memory and for their clients, which stands still until a test moves it.
 //!
-//! No time passes but by [`Clock::pass`], so that both nodes see every command at the same microsecond. It can be set back.
+//! Time passes only by [`Clock::pass`], so that both nodes see every command at the same microsecond. It can be set
+//! back.
 #![allow(clippy::disallowed_methods, reason = "it is a runtime, for tests alone")]
 
 use std::{
@@ -18,7 +19,7 @@ use crate::{
     runtime::{Runtime, Task},
 };
 
-/// The first of January 2100: the node in memory takes the later of this clock and the system's, also where it was set back.
+/// The first of January 2100, after the system's clock even when set back: the node in memory takes the later of both.
 pub(super) const START_US: u64 = 4_102_444_800_000_000;
 
 /// The clock, as a runtime on the caller's tokio.
@@ -28,10 +29,10 @@ pub(super) struct Clock(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     us: AtomicU64,
-    /// By so much it was set back, which no client's steady clock is.
+    /// How far it was set back; no client's steady clock is.
     back: AtomicU64,
     drawn: AtomicU64,
-    /// The server's.
+    /// The server's clock.
     wall: WallClock,
 }
 

@@ -25,12 +25,12 @@ impl Pair {
         }
     }
 
-    /// No client asks for the token 0, which is nobody's: a hint is a wall clock, in us.
+    /// Never the token 0, which no client asks for: a hint is a wall clock, in us.
     fn hint(&self, near: Near) -> u64 {
         self.number(near).max(1)
     }
 
-    /// The command for each of both, which differ in what the client knows of the node.
+    /// The command for each node; the two differ in what the client knows of the node.
     pub(super) fn command(&self, client: usize, step: &Step) -> Option<[Command; 2]> {
         let marks = self.clients[client].marks;
         let both = |command: Command| Some([command.clone(), command]);
@@ -137,7 +137,7 @@ impl Pair {
         let (mut server, memory) = (server.call(one).await, memory.call(other).await);
         if reads && matches!(step, Step::Release { keep: None, .. }) {
             let forgets = forgets_end(&mut server, &memory);
-            // Another program has written the key for longer: it is gone on one of both.
+            // Another program has given the key a longer life: it is gone on only one node.
             self.is_apart |= forgets && self.is_read(step);
         }
         if let Ok(Reply::Granted(Granted { token: Some(token), slot })) = &memory {
@@ -161,7 +161,7 @@ impl Pair {
         same(server, memory).map(|()| said)
     }
 
-    /// Whether readers have what this step is about.
+    /// Whether readers hold the key that this step releases.
     fn is_read(&self, step: &Step) -> bool {
         let Step::Release { on: On::Shared(on) | On::Downgraded(on), .. } = step else {
             return false;
@@ -200,7 +200,7 @@ impl Pair {
     }
 }
 
-/// What is asked for; of any slot only in a release.
+/// The target of a step; any slot only in a release.
 fn target(on: &On, any: bool) -> Target {
     match on {
         On::One(number) => Target::One(resource(*number)),

@@ -1,5 +1,5 @@
-//! Sequences of steps, drawn from a seed: of few clients, of a crowd, or of one in classic mode; about all names, or so few that
-//! they are always in each other's way; with other programs, or without.
+//! Sequences of steps, drawn from a seed: of few clients, of a crowd, or of one in classic mode; about all names, or so
+//! few that clients always collide; with other programs, or without.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -50,13 +50,13 @@ struct Dice {
     near_end: bool,
     /// Many clients come soon after each other.
     is_crowd: bool,
-    /// Nothing has a key but what it was granted to.
+    /// No key is set except by a grant.
     is_quiet: bool,
-    /// All of them are of a classic client.
+    /// All steps are a classic client's.
     is_classic: bool,
-    /// The fewer names, the more often two commands are about one. That of a slot is among them.
+    /// The fewer names, the more often two commands share one. The name of a slot is among them.
     names: &'static [u8],
-    /// Who takes this step, and what each owner has asked for last.
+    /// The client of this step, and what each owner has asked for last.
     client: usize,
     asked: HashMap<u8, On>,
     /// The time, in us, and when each client came to stand in a line.
@@ -79,10 +79,10 @@ impl Dice {
                 Step::Pass(time)
             }
             160..400 => {
-                // Whoever wants a slot picks one.
+                // Slots are acquired by picks.
                 let on = self.on_but_slots();
                 self.asked.insert(owner, on.clone());
-                // What shares asks for one token.
+                // A reader asks for one token.
                 let count = if matches!(on, On::One(_) | On::Set(_)) { self.count() } else { 1 };
                 let place = self.place();
                 let (hint, note) = (self.near(), self.note());
@@ -101,9 +101,9 @@ impl Dice {
                 let count = self.rng.random_range(1..5);
                 let of = |dice: &mut Self| (dice.on(), dice.owner(), dice.ttl());
                 let mut all: Vec<_> = (0..count).map(|_| of(self)).collect();
-                // They go in an order of their own, and no two leases have one key.
+                // They may be sent in another order, so no two leases have one key.
                 let mut seen = HashSet::new();
-                // A slot by its own name is one of its semaphore's.
+                // The name of a slot counts as its semaphore's.
                 let whole =
                     |name: Vec<u8>| name.split(|byte| *byte == b'/').next().map(<[u8]>::to_vec);
                 all.retain(|(on, ..)| on.names().all(|name| seen.insert(whole(name))));
@@ -200,20 +200,20 @@ impl Dice {
         }
     }
 
-    /// What this owner may well have.
+    /// A target that this owner may well have.
     fn on_of(&mut self, owner: u8) -> On {
         match self.asked.get(&owner).filter(|_| self.rng.random_bool(0.5)) {
-            // And now it reads on.
+            // As a writer that reads on.
             Some(On::One(name)) if self.rng.random_bool(0.3) => On::Downgraded(*name),
             Some(on) => on.clone(),
             None => self.on(),
         }
     }
 
-    /// In ms. All of them end in a five, and all times are multiples of thirty, as the four seconds of a line are not: a server
-    /// keeps a key for up to three milliseconds longer than it was asked to, which is on the safe side and not to be compared.
+    /// In ms. Every ttl ends in a five and every time is a multiple of thirty, unlike the four seconds of a line: a
+    /// server keeps a key for up to three milliseconds longer than asked, which is safe and not to be compared.
     fn ttl(&mut self) -> u64 {
-        // Also longer than the node was told that leases are, which is cut for who asks for less.
+        // Also longer than the node was told that leases are: it is cut when a client asks for less.
         if self.rng.random_bool(0.02) {
             return 250_005;
         }
@@ -228,7 +228,7 @@ impl Dice {
         Duration::from_millis(*ms.choose(&mut self.rng).expect("one"))
     }
 
-    /// Most come again with the ticket that they have.
+    /// Most clients come again with their ticket.
     fn since(&mut self, client: usize) -> u64 {
         let before = self.came.get(&client).copied().filter(|_| self.rng.random_bool(0.6));
         let came = before.unwrap_or_else(|| self.now - self.anew(client));
@@ -238,7 +238,7 @@ impl Dice {
 
     fn anew(&mut self, client: usize) -> u64 {
         if self.is_crowd {
-            // The deaf came first, so that many of them are passed over at once.
+            // The deaf clients came first, so that many of them are passed over at once.
             let before = if is_deaf(client) { 20 } else { 0 };
             return before + self.rng.random_range(0..20);
         }

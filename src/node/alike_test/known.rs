@@ -26,14 +26,14 @@ fn from(above: Near) -> (usize, Step) {
     (0, Step::Admit { above, wall: false, stale: false })
 }
 
-/// It loses its vote, and its data too where it has `lost` it.
+/// The node loses its vote, and with `lost` its data too.
 fn joins_again(lost: bool) -> (usize, Step) {
     let (max_ttl, force, all) = (200_005, true, true);
     let (orphaned, seal, after, waited) = (false, false, false, None);
     (0, Step::Join { max_ttl, force, lost, orphaned, seal, after, waited, all })
 }
 
-/// By the client whose number the owner has, too.
+/// By the client with the owner's number.
 fn acquires(client: u8, on: On, count: u64, hint: Near, place: Option<Place>) -> (usize, Step) {
     let step = Step::Acquire { on, owner: client, ttl: LONG, hint, count, note: None, place };
     (client.into(), step)
@@ -49,12 +49,12 @@ fn picks_of(semaphore: u8, client: u8, place: Option<Place>) -> (usize, Step) {
     (client.into(), Step::Pick { semaphore, first: 0, owner, ttl, hint, note: None, place })
 }
 
-/// Whoever waits here came so long ago.
+/// A waiter that came so long ago.
 fn since(us: u64) -> Option<Place> {
     Some(Place { since: Some(us), skip: None })
 }
 
-/// It does not wait, and has a name.
+/// A client with a name that does not wait.
 const ASKS: Option<Place> = Some(Place { since: None, skip: None });
 
 const NOW: Near = Near::Ahead(0);
@@ -82,14 +82,14 @@ fn a_key_of_others_is_not_gone_because_it_is_empty() {
 fn who_is_refused_at_the_end_of_the_counters_is_no_holder_and_stands_where_it_stood() {
     let floor = from(Near::At(END - 3));
     let held = Step::Set { on: 0, value: 1, ttl: Some(1_005) };
-    // Nobody is told that others come, who has nothing.
+    // A client that has nothing is not told that others come.
     alike([
         floor.clone(),
         acquires(0, On::One(0), 1 << 40, NOW, since(2)),
         (0, held.clone()),
         acquires(1, On::One(0), 1, NOW, since(1)),
     ]);
-    // And one that waited is first still.
+    // A client that waited is still first.
     alike([
         floor.clone(),
         (0, held),
@@ -99,7 +99,7 @@ fn who_is_refused_at_the_end_of_the_counters_is_no_holder_and_stands_where_it_st
         acquires(1, On::One(0), 1, NOW, ASKS),
         acquires(0, On::One(0), 1, NOW, since(2)),
     ]);
-    // The same of a slot, of which there is a line of its own: all are taken, and one of them ends.
+    // The same for a slot, which has a line of its own: all are taken, and one of them ends.
     let taken = (0..4).map(|slot| acquires(slot.min(3), On::Slot(0, slot), 1, NOW, None));
     let waits = picks(0, 0, NOW, since(2));
     let end = [
@@ -148,7 +148,7 @@ fn readers_have_no_key_without_an_end_whoever_has_taken_that_and_whichever_comma
     let endless = Step::Set { on: 0, value: 5, ttl: None };
     let release = |keep| Step::Release { on: On::Shared(0), owner: 0, keep };
     let extend = Step::Extend { on: On::Shared(0), owner: 0, ttl: 1_005 };
-    // The second is for longer than the node knows that leases are.
+    // The second ttl is longer than the node knows that leases are.
     for ttl in [1_005, 250_005] {
         let restore = Step::Restore { on: On::Shared(0), owner: 0, ttl, note: None };
         alike([from(NOW), (0, endless.clone()), (0, restore)]);
@@ -172,7 +172,8 @@ fn whoever_waits_for_a_slot_with_a_later_ticket_stands_where_that_says() {
     ]);
 }
 
-/// One with several tokens, whose key is gone, holds nothing from the next grant on; also where that is a reader's who has no line.
+/// A holder of several tokens whose key is gone holds nothing from the next grant on, even if that is a reader's
+/// without a line.
 #[test]
 fn whoever_held_several_tokens_hears_of_nobody_once_a_reader_has_it() {
     alike([
@@ -184,7 +185,7 @@ fn whoever_held_several_tokens_hears_of_nobody_once_a_reader_has_it() {
     ]);
 }
 
-/// Whoever asks for it is told that it ends when the longest lease does that there can be.
+/// A client that asks for it is told the end of the longest lease that there can be.
 #[test]
 fn what_a_clock_that_went_back_prolongs_is_cut_also_where_the_node_has_joined_again_since() {
     let back = Step::SetBack(Duration::from_hours(1));
@@ -216,7 +217,7 @@ fn what_a_clock_that_went_back_prolongs_is_cut_also_where_the_node_has_joined_ag
     }
 }
 
-/// Others may have told the node how long leases are.
+/// Other clients may have told the node how long leases are.
 #[test]
 fn an_extension_in_classic_mode_gives_a_key_without_an_end_the_end_that_it_asks_for() {
     let set = Step::Set { on: 0, value: 4, ttl: None };
@@ -241,7 +242,7 @@ fn a_line_that_is_empty_for_a_moment_begins_anew() {
     ]);
 }
 
-/// It has restored the one that it won where it had picked the other.
+/// The owner picked one slot here, won another one, and restored that.
 #[test]
 fn a_release_of_two_slots_of_one_owner_wakes_their_line_once() {
     let restore = Step::Restore { on: On::Slot(0, 0), owner: 3, ttl: LONG, note: None };
@@ -277,7 +278,7 @@ fn whoever_leaves_a_line_wakes_nobody_where_the_value_of_another_program_begins_
     ]);
 }
 
-/// It waited to write and to read with one ticket, and nobody hears it: the next is woken once for each place that it left.
+/// A deaf client waited to write and to read with one ticket: the next is woken once for each place that it left.
 #[test]
 fn whoever_leaves_two_places_of_which_one_is_gone_by_then_wakes_the_next_once() {
     let deaf = |on| acquires(3, on, 1, NOW, since(2));
@@ -293,7 +294,7 @@ fn whoever_leaves_two_places_of_which_one_is_gone_by_then_wakes_the_next_once() 
     ]);
 }
 
-/// The holder of several tokens stands before those who are looked at, and is one of them.
+/// The holder of several tokens stands before the waiters that are looked at, and counts as one of them.
 #[test]
 fn as_many_are_looked_at_whether_a_holder_stands_before_them_or_not() {
     let deaf =
@@ -307,7 +308,7 @@ fn as_many_are_looked_at_whether_a_holder_stands_before_them_or_not() {
     );
 }
 
-/// Readers have the one key and a writer the other, for as long: the first by name is in the way.
+/// Readers hold one key and a writer the other, for as long: the first by name is in the way.
 #[test]
 fn of_a_set_whose_keys_end_at_once_the_same_one_is_in_the_way_whoever_has_it() {
     let asks = acquires(3, On::Shared(2), 1, NOW, None);
@@ -324,7 +325,7 @@ fn of_a_set_whose_keys_end_at_once_the_same_one_is_in_the_way_whoever_has_it() {
     }
 }
 
-/// Longer than the node knows that leases are.
+/// The ttl is longer than the node knows that leases are.
 #[test]
 fn a_key_of_readers_is_not_cut_for_one_who_asks_for_as_long() {
     let long = |client, on| {

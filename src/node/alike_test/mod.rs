@@ -1,15 +1,15 @@
 //! Goal: a node in memory decides as the scripts do on a real server, whatever is asked of it.
 //!
-//! Method: sequences of commands, drawn from a seed, are sent through the production node of each kind, by four clients
-//! with a connection each, by one in classic mode, or by so many that more than twenty stand in one line. The server's clock
-//! stands still until the test moves it (`clock`), so that answers are compared as they are, with times, and not roughly. A
-//! sequence that shows a difference is made shorter, and printed with the command that plays it again. `QUORLOCK_SCRIPTS` says
-//! how many commands, a million in the long run; `QUORLOCK_SCRIPTS_SEED` plays one sequence. What was found is kept (`known`),
-//! and so is what both have to say (`kept`).
+//! Method: sequences of commands, drawn from a seed, are sent through the production node of each kind: by four clients
+//! with a connection each, by one in classic mode, or by so many that more than twenty stand in one line. The server's
+//! clock stands still until the test moves it (`clock`), so that answers are compared exactly, with times. A sequence
+//! that shows a difference is shortened, and printed with the command that replays it. `QUORLOCK_SCRIPTS` says how many
+//! commands, a million in the long run; `QUORLOCK_SCRIPTS_SEED` plays one sequence. `known` keeps what was found, and
+//! `kept` what both nodes have to say.
 //!
 //! Not compared: which number an epoch has, how far the high-water mark runs ahead of the counters, the milliseconds by
-//! which a server keeps a key for longer than it was asked to, generations of counters (the node in memory has one), and
-//! what others have written into the counters, the marker or a line of a server.
+//! which a server keeps a key too long, generations of counters (the node in memory has one), and what others have
+//! written into the counters, the marker or a line of a server.
 
 mod client;
 mod clock;
@@ -32,13 +32,13 @@ use self::{
     steps::{CLASSIC, Taken},
 };
 
-/// In one sequence.
+/// The steps of one sequence.
 const STEPS: usize = 2_000;
 
-/// As many in each part in `tests/run`, the same ones each time.
+/// The steps of each part in `tests/run`, the same ones each time.
 const SHORT: u64 = 10_000;
 
-/// So many parts, which may run side by side.
+/// How many parts there are, which may run side by side.
 const PARTS: u64 = 4;
 
 #[test]
@@ -110,7 +110,7 @@ fn version() -> String {
     String::from_utf8_lossy(&said.stdout).split(' ').take(3).collect::<Vec<_>>().join(" ")
 }
 
-/// Says how many stood in the lines, and how many steps were compared.
+/// Returns the lengths of the lines, and how many steps were compared.
 #[track_caller]
 fn plays(seed: u64, count: usize) -> (BTreeSet<usize>, usize) {
     let steps = drawn(seed, count);
@@ -129,7 +129,7 @@ fn plays(seed: u64, count: usize) -> (BTreeSet<usize>, usize) {
     })
 }
 
-/// Plays steps on nodes that know nothing, and says how many stood in the lines. The error says at which step the nodes differ.
+/// Plays steps on empty nodes, and returns the lengths of the lines. The error says at which step the nodes differ.
 fn play(steps: &[Taken]) -> Result<(BTreeSet<usize>, usize), (usize, String)> {
     let clients = steps.iter().map(|taken| taken.client + 1).max().unwrap_or(0).max(CLASSIC + 1);
     let says = steps.iter().any(|taken| !taken.says.is_empty());
@@ -157,7 +157,7 @@ fn play(steps: &[Taken]) -> Result<(BTreeSet<usize>, usize), (usize, String)> {
     })
 }
 
-/// Fewer steps that show a difference, not necessarily the same one: whatever may go is left out.
+/// Fewer steps that show a difference, not necessarily the same one.
 fn shortened(mut steps: Vec<Taken>) -> Vec<Taken> {
     let mut size = steps.len() / 2;
     while size > 0 {

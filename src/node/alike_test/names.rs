@@ -1,9 +1,9 @@
-//! What the small numbers of the steps stand for: owners, clients, resources, semaphores, notes, and the values that another
-//! program writes. It decides nothing.
+//! What the small numbers of the steps stand for: owners, clients, resources, semaphores, notes, and values that
+//! another program writes. It decides nothing.
 
 use crate::protocol::{ClientId, KeyHolder, Label, Note, Owner, Resource, Slots};
 
-/// The names of resources, and of what other programs write.
+/// How many names there are, of resources and of keys of other programs.
 pub(super) const NAMES: u8 = 6;
 
 pub(super) fn name(number: u8) -> Vec<u8> {
@@ -12,7 +12,7 @@ pub(super) fn name(number: u8) -> Vec<u8> {
         1 => b"\0".to_vec(),
         2 => b"\xff\xfe \r\n{}$%".to_vec(),
         3 => b"quorlock".to_vec(),
-        // A slot, by itself.
+        // The name of a slot.
         4 => b"s0/1".to_vec(),
         _ => vec![b'n'; 200],
     }
@@ -26,7 +26,7 @@ pub(super) fn client_id(number: u8) -> ClientId {
     ClientId::new([0xa0 + number; 8])
 }
 
-/// Of the client with this name.
+/// The number of the client with this name.
 pub(super) fn number_of(client: ClientId) -> String {
     let number = (0..64).find(|number| client_id(*number) == client);
     number.map_or_else(|| client.to_string(), |number| number.to_string())

@@ -1,7 +1,7 @@
 //! A server and a node in memory that are given the same commands, and what each of them made of it.
 //!
-//! What they say is compared as it is, but for what is a node's own business: which number an epoch has, how far the
-//! high-water mark runs ahead, in which words it refuses. It must not hide any other difference.
+//! Answers are compared as they are, except a node's own details: the number of an epoch, how far the high-water mark
+//! runs ahead, the words of a refusal. It must not hide any other difference.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -22,10 +22,10 @@ use crate::{
     protocol::{Command, EpochMark, FencingToken, Floor, Join, Resource, Sighting, Target},
 };
 
-/// No lease is asked for longer.
+/// The longest ttl that the nodes are told of first.
 const LONGEST: Duration = Duration::from_secs(200);
 
-/// For how long the line of a resource lives still, and who stands there. The name comes in hex: it may be any bytes.
+/// The remaining life of a resource's line, and its entries. The name comes in hex: it may be any bytes.
 const LINE: &str = "local name = string.gsub(ARGV[1], '..', function(hex) return string.char(tonumber(hex, 16)) end)
     local line = 'quorlock:line:' .. name
     return {redis.call('PTTL', line), redis.call('ZRANGE', line, '0', '-1', 'WITHSCORES')}";
@@ -33,7 +33,7 @@ const LINE: &str = "local name = string.gsub(ARGV[1], '..', function(hex) return
 /// The beginning of a key's value, and how long it lives.
 type Key = (Option<Box<[u8]>>, Option<Duration>);
 
-/// What an owner was granted, by which client, and what that one knew of both nodes.
+/// What an owner was granted, by which client, and what that client knew of both nodes.
 pub(super) struct Round {
     pub(super) on: On,
     pub(super) token: u64,
@@ -52,9 +52,9 @@ pub(super) struct Pair {
     pub(super) rounds: HashMap<u8, Round>,
     /// What follows is not compared.
     pub(super) is_apart: bool,
-    /// Something has had a key that it was not granted to.
+    /// A key may have a holder that the node did not grant it to.
     has_others: bool,
-    /// How many stood in the lines, after any of the steps.
+    /// The lengths of the lines, after any of the steps.
     pub(super) lengths: BTreeSet<usize>,
 }
 
@@ -66,7 +66,7 @@ impl Pair {
             let clock = clock.clone();
             MemoryNode::with_clock(move || clock.timestamp())
         };
-        // Its counters are above those of no other life: it has to be admitted, as the server has.
+        // After a restart it has to be admitted, as the server has.
         memory.restart();
         let clients = (0..clients).map(|number| Client::new(number, &clock, &server, &memory));
         let clients = clients.collect();
@@ -97,9 +97,9 @@ impl Pair {
     /// Takes one step on both, and says what both have answered. The error is what differs.
     pub(super) async fn take(&mut self, taken: &Taken) -> Result<String, String> {
         let client = match &taken.step {
-            // Whoever has begun a round ends it.
+            // The client that began a round ends it.
             Step::ConfirmLast { owner } => self.rounds.get(owner).map_or(0, |round| round.client),
-            // It knows nothing of this.
+            // A client in classic mode has no such commands.
             Step::Join { .. } | Step::Admit { .. } | Step::ExtendMany(_)
                 if taken.client == CLASSIC =>
             {
@@ -118,7 +118,7 @@ impl Pair {
             }
             Step::SetBack(time) => {
                 self.clock.set_back(*time);
-                // Whoever has read that clock before says once that it has jumped.
+                // A client that has read the clock before says once that it has jumped.
                 for client in self.clients.iter().take(CLASSIC) {
                     let _ = client.nodes[0].join(Join::look(LONGEST)).await;
                 }
@@ -132,7 +132,7 @@ impl Pair {
             }
             Step::Del { on } => {
                 self.server.del(name(*on));
-                // One whose time is up at once.
+                // A key that expires at once.
                 self.memory.set(name(*on), b"", Some(Duration::ZERO));
                 Ok(String::new())
             }
@@ -197,14 +197,14 @@ impl Pair {
         let mut server = server.join(one).await.map_err(|error| format!("a look: {error}"))?;
         let mut memory = memory.join(other).await.map_err(|error| format!("a look: {error}"))?;
         client.marks = [server.mark(), memory.mark()];
-        // Each says what it knew before, and a look that shows older data is repeated.
+        // Each says what it knew before the look, and a look that shows older data is repeated.
         for marker in [&mut server, &mut memory] {
             marker.max_ttl = marker.max_ttl.max(one.max_ttl);
         }
         same(looked(&server), looked(&memory))
     }
 
-    /// Above everything that both have, so that both go on from one number.
+    /// Admits both above everything that either has, so that both go on from one number.
     async fn admit(
         &mut self,
         client: usize,
@@ -213,7 +213,7 @@ impl Pair {
         stale: bool,
     ) -> Result<(), String> {
         let plain = Join::look(LONGEST);
-        // From zero no counter goes on: a floor is what others counted to, or a wall clock.
+        // No floor is zero: it is what others counted to, or a wall clock.
         let above = self.number(above).clamp(1, FencingToken::MAX.get());
         let (mut known, mut epochs) = (above, [0; 2]);
         for (node, epoch) in self.clients[client].nodes.iter().zip(&mut epochs) {
@@ -229,11 +229,11 @@ impl Pair {
         self.look_all(plain).await
     }
 
-    /// Everything that stands there, looked at past the code under test, and who has been told what of lines.
-    /// Says the latter.
+    /// Compares all keys and lines, read past the code under test, and what each client has been told of lines. Returns
+    /// the latter.
     pub(super) async fn compare(&mut self) -> Result<String, String> {
         let mut all = String::new();
-        // What was sent to a client before this answer has come.
+        // Once this is answered, everything that was sent to the client before it has come.
         for client in &self.clients {
             let _ = client.nodes[0].holder(resource(0), false).await;
         }
@@ -247,12 +247,12 @@ impl Pair {
             let mut heard = Vec::new();
             for told in server {
                 let other = memory.get(heard.len());
-                // A server also tells when a key is gone that another program has set, where somebody has asked for that. A
-                // node in memory has no such programs: whoever waits there polls.
+                // A server also reports when another program's key is gone, if a client has asked for that. A node in
+                // memory has no such programs: waiters there poll.
                 if self.has_others && told.starts_with("Next ") && other != Some(&told) {
                     continue;
                 }
-                // Of several resources a server says in one word whether anybody waits for one of them.
+                // Of several resources a server says in one word whether any has a waiter.
                 let alone = told.strip_prefix("Wanted ").filter(|_| took_set);
                 let alone = alone.map(|of| format!("Alone {of}"));
                 heard.push(alone.filter(|alone| Some(alone) == other).unwrap_or(told));
@@ -280,7 +280,7 @@ impl Pair {
         Ok(all)
     }
 
-    /// Looks how many stand in the lines.
+    /// Records the lengths of the lines.
     pub(super) fn measure(&mut self) {
         let lines = (0..NAMES).map(|number| self.memory.line(&resource(number)));
         self.lengths.extend(lines.map(|line| line.map_or(0, |(all, _)| all.len())));
@@ -290,7 +290,7 @@ impl Pair {
         let hex: String = name.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
         let seen = self.server.run(&["EVAL", LINE, "0", &hex]);
         let (left, all): (i64, Vec<(String, i64)>) = redis::from_redis_value(seen).expect("a line");
-        // One without an end differs from each that has one.
+        // A line without an end differs from each that has one.
         let left = u64::try_from(left).map_or(Duration::MAX, Duration::from_millis);
         (!all.is_empty()).then_some((all, left))
     }
@@ -303,7 +303,7 @@ impl Pair {
     }
 }
 
-/// The same of a client in classic mode, which knows of single keys alone, and of no token.
+/// The same command in classic mode, which knows single keys alone, and no token.
 fn classic(command: Command) -> Option<Command> {
     match command {
         Command::Acquire { target: target @ Target::One(_), owner, ttl, mark, .. } => {

@@ -1,4 +1,4 @@
-//! What is compared of an answer: all of it, but for what is a node's own business. It must not hide anything else.
+//! What is compared of an answer: all of it, except a node's own details. It must not hide anything else.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub(super) fn same<T: std::fmt::Debug + PartialEq>(server: T, memory: T) -> Resu
 /// An answer, without what is each node's own.
 pub(super) fn shown(answer: &Result<Reply, NodeError>) -> Result<Reply, String> {
     match answer {
-        // Told where it has a line, and there is one for a node in memory always.
+        // Told only where there is a line, which a node in memory always has.
         Ok(Reply::Denied(denial)) => Ok(Reply::Denied(Denial { at: None, ..denial.clone() })),
         Ok(granted) => Ok(granted.clone()),
         Err(NodeError::NotAdmitted | NodeError::Outdated) => Err("not admitted".to_owned()),
@@ -29,8 +29,9 @@ pub(super) fn shown(answer: &Result<Reply, NodeError>) -> Result<Reply, String> 
     }
 }
 
-/// A reader that is alone is released on a server without a look at the clock: that says that it was there also where its time
-/// was up. The key goes with it on both, and whoever gives back what it has lost is told nothing. Says whether that is so here.
+/// A server releases a reader that is alone without a look at the clock: it says that the reader was there even if its
+/// time was up. The key goes with it on both, and a client that releases a lost lease is told nothing. Says whether
+/// that is so here.
 pub(super) fn forgets_end(
     server: &mut Result<Reply, NodeError>,
     memory: &Result<Reply, NodeError>,
@@ -51,7 +52,7 @@ pub(super) fn sighted(seen: Result<Sighting, NodeError>) -> Result<Sighting, Str
 pub(super) fn looked(marker: &Marker) -> Marker {
     let mut marker = *marker;
     (marker.epoch, marker.high_water) = (0, 0);
-    // A node in memory keeps no list.
+    // A node in memory keeps no members.
     marker.claim = Claim::Made;
     marker
 }

@@ -1,19 +1,19 @@
-//! What can happen to a node. A step names everything by small numbers, so that any part of a sequence is a sequence too, and a
-//! failing one can be made shorter.
+//! What can happen to a node. A step names everything by small numbers, so that any part of a sequence is a sequence
+//! too, and a failing one can be shortened.
 
 use std::{collections::BTreeSet, time::Duration};
 
 use super::names::name;
 
-/// How many clients there are, each with a connection of its own; and where there is a crowd.
+/// How many clients there are, each with a connection of its own; and how many in a crowd.
 pub(super) const FEW: usize = 4;
 pub(super) const MANY: usize = 24;
-/// This one knows of single keys alone, and comes beside no others where steps are drawn.
+/// This client is in classic mode: single keys alone. Drawn sequences have it alone or not at all.
 pub(super) const CLASSIC: usize = 4;
 pub(super) const OWNERS: u8 = 6;
 
-/// Whether a client does not hear what is said to the name under which it stands in lines, as if it had lost its connection
-/// just now. Of a crowd so many do not that all are deaf who are looked at.
+/// Whether a client does not hear what is said to its name in lines, as if it had lost its connection just now. So many
+/// of a crowd are deaf that a script may look at deaf ones only.
 pub(super) const fn is_deaf(client: usize) -> bool {
     client % 4 == 3 || client >= MANY / 3
 }
@@ -25,7 +25,7 @@ pub(super) enum On {
     Set(Vec<u8>),
     Shared(u8),
     Downgraded(u8),
-    /// Of a semaphore, this slot.
+    /// A semaphore, and one of its slots.
     Slot(u8, u8),
     AnyOf(u8),
 }
@@ -47,16 +47,16 @@ impl On {
 pub(super) enum Near {
     /// This one.
     At(u64),
-    /// So much after the node's clock, in us.
+    /// So much after the clock, in us.
     Ahead(i64),
-    /// So much above the last token that anybody was given.
+    /// So much above the last token that was granted.
     Last(i64),
 }
 
 /// What is said of a place in the line.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
-    /// How many us ago it came, if it stands there.
+    /// How many us ago the client came, if it stands there.
     pub(super) since: Option<u64>,
     pub(super) skip: Option<u8>,
 }
@@ -64,7 +64,8 @@ pub(super) struct Place {
 #[derive(Clone, Debug)]
 pub(super) enum Step {
     Pass(Duration),
-    /// The nodes' clocks are set back. It is not drawn: what has expired may come back then, unless it was asked for meanwhile.
+    /// The nodes' clocks are set back. It is not drawn: an expired key may come back then, unless it was asked for
+    /// meanwhile.
     SetBack(Duration),
     Acquire {
         on: On,
@@ -89,7 +90,7 @@ pub(super) enum Step {
         owner: u8,
         token: Near,
     },
-    /// What was granted last of this owner, as the second step of its round.
+    /// Confirms what this owner was granted last, as the second step of its round.
     ConfirmLast {
         owner: u8,
     },
@@ -146,13 +147,13 @@ pub(super) enum Step {
         waited: Option<u64>,
         all: bool,
     },
-    /// It is admitted above everything that is known, and by so much more.
+    /// The node is admitted above every known counter, and above this number.
     Admit {
         above: Near,
         wall: bool,
         stale: bool,
     },
-    /// It has lost everything.
+    /// The node has lost everything.
     Forget,
 }
 
@@ -161,6 +162,6 @@ pub(super) enum Step {
 pub(super) struct Taken {
     pub(super) client: usize,
     pub(super) step: Step,
-    /// What both have to answer and to tell, where that is said.
+    /// What both nodes have to answer and to tell, where that is said.
     pub(super) says: &'static str,
 }

@@ -1,7 +1,7 @@
 //! A node in memory, with the answers of a Redis server: for unit tests, the quickstart and simulation.
 //!
-//! It decides what a server would decide, and nothing more. It is asked what real servers are asked, and a test fails where they
-//! differ (`src/node/alike_test`).
+//! It decides what a server would decide, and nothing more. A test asks it what real servers are asked, and fails where
+//! they differ (`src/node/alike_test`).
 
 #[cfg(feature = "inspect")]
 mod scan;
@@ -49,7 +49,7 @@ pub struct MemoryNode {
 }
 
 struct Shared {
-    /// Its place in a fleet under test, by which it is easier to tell than by a number that nobody chose.
+    /// Its place in a fleet under test, which names it better than an address in memory.
     #[cfg(feature = "testing")]
     place: Option<usize>,
     clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
@@ -63,7 +63,7 @@ impl MemoryNode {
         Self::with_clock(runtime::system_now)
     }
 
-    /// A running, empty node on a clock of the caller's, such as that of a simulation.
+    /// A running, empty node on the caller's clock, such as that of a simulation.
     pub fn with_clock(clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
         Self {
             shared: Arc::new(Shared {
@@ -75,7 +75,7 @@ impl MemoryNode {
         }
     }
 
-    /// The same, with a place in a fleet to be called by.
+    /// The same, named by its place in a fleet.
     #[cfg(feature = "testing")]
     pub(crate) fn at_place(
         place: usize,
@@ -100,7 +100,7 @@ impl MemoryNode {
         self.set_mode(Mode::Running);
     }
 
-    /// Cuts the node off, as a broken network would: nobody reaches it, and it keeps what it has. Commands that it had
+    /// Cuts the node off, as a broken network would: no client reaches it, and it keeps its data. Commands that it had
     /// not answered get no answer. A killed node stays killed.
     pub fn disconnect(&self) {
         if self.state().mode != Mode::Killed {
@@ -108,21 +108,21 @@ impl MemoryNode {
         }
     }
 
-    /// Lets a node be reached again after [`disconnect`](MemoryNode::disconnect), with what it had.
+    /// Lets a node be reached again after [`disconnect`](MemoryNode::disconnect), with its data.
     pub fn reconnect(&self) {
         if self.state().mode == Mode::Disconnected {
             self.set_mode(Mode::Running);
         }
     }
 
-    /// Stops the node as SIGSTOP would: commands arrive and are not executed. One that nobody reaches stays as it is.
+    /// Stops the node as SIGSTOP would: commands arrive and are not executed. A killed or disconnected node stays so.
     pub fn pause(&self) {
         if self.state().mode == Mode::Running {
             self.set_mode(Mode::Paused);
         }
     }
 
-    /// Lets a paused node go on: what had arrived is executed now, in order, whether or not anybody still
+    /// Lets a paused node go on: commands that had arrived are executed now, in order, whether or not a caller still
     /// waits for the answer.
     pub fn resume(&self) {
         if self.state().mode == Mode::Paused {
@@ -154,7 +154,7 @@ impl MemoryNode {
         keys
     }
 
-    /// Who stands in a line, as a server has it, and how long that lives still.
+    /// The entries of a line, as a server has them, and its remaining life.
     #[cfg(test)]
     pub(crate) fn line(&self, resource: &Resource) -> Option<(Vec<(String, i64)>, Duration)> {
         let now = self.now();
@@ -164,7 +164,7 @@ impl MemoryNode {
     fn set_mode(&self, mode: Mode) {
         let now = self.now();
         let change = self.state().enter(mode, now);
-        // Told without the lock: whoever is woken may look at this node.
+        // Told without the lock: a woken waiter may look at this node.
         change.tell();
     }
 
@@ -264,7 +264,7 @@ impl Node for MemoryNode {
 
     #[cfg(feature = "inspect")]
     fn scan(&self, scan: Scan) -> NodeFuture<ScanPage> {
-        // Read before the lock is taken: it is code of the user's.
+        // Read before the lock is taken: the clock is user code.
         let now = self.now();
         let page = self.running().map(|mut state| scan::page(&mut state.store, &scan, now));
         Box::pin(std::future::ready(page))

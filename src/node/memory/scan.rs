@@ -1,19 +1,19 @@
 //! The keys of a node in memory that look like locks, and the patterns by which a server would name them.
 //!
-//! It decides what matches a pattern, as Redis does: `*`, `?`, `[a-c]`, `[^a]`, and a backslash before what is meant as it is.
+//! It decides what matches a pattern, as Redis does: `*`, `?`, `[a-c]`, `[^a]`, and a backslash before a literal byte.
 
 use crate::{
     node::{Scan, ScanPage, ServerFacts},
     protocol::{KeyHolder, NodeStore, Owner, Timestamp},
 };
 
-/// What a node in memory says of itself: there is nothing that could be wrong with it.
+/// What a node in memory reports of itself: nothing can be wrong with it.
 pub(super) fn facts() -> ServerFacts {
     let (version, role) = (Some("memory".into()), Some("master".into()));
     ServerFacts { version, role, local: true, ..ServerFacts::default() }
 }
 
-/// A page of the keys, in their order: the cursor counts those that have been told.
+/// A page of the keys, in order. The cursor counts the keys already returned.
 pub(super) fn page(node: &mut NodeStore, scan: &Scan, now: Timestamp) -> ScanPage {
     let is_lock = |value: &[u8]| Owner::from_hex(value).is_some() || value == KeyHolder::SHARED;
     let locks = node.keys(now).iter().filter(|(_, key)| is_lock(&key.value));
@@ -27,7 +27,6 @@ pub(super) fn page(node: &mut NodeStore, scan: &Scan, now: Timestamp) -> ScanPag
     ScanPage::new(next, page)
 }
 
-/// Whether the name is one that the pattern names.
 fn matches(pattern: &[u8], name: &[u8]) -> bool {
     let Some((first, rest)) = pattern.split_first() else { return name.is_empty() };
     match first {
@@ -51,7 +50,7 @@ fn literal(first: u8, rest: &[u8]) -> (u8, &[u8]) {
     }
 }
 
-/// Whether the byte is one of those between the brackets, and what follows them.
+/// Whether the byte is in the class between the brackets, and what follows it.
 fn class(pattern: &[u8], byte: u8) -> (bool, &[u8]) {
     let (negated, mut rest) = match pattern.strip_prefix(b"^") {
         Some(rest) => (true, rest),
@@ -60,14 +59,14 @@ fn class(pattern: &[u8], byte: u8) -> (bool, &[u8]) {
     let mut is_in = false;
     loop {
         rest = match rest {
-            // Without an end it goes to that of the pattern.
+            // An unclosed class ends with the pattern.
             [] => return (is_in != negated, rest),
             [b'\\', meant, after @ ..] => {
                 is_in |= *meant == byte;
                 after
             }
             [b']', after @ ..] => return (is_in != negated, after),
-            // Also where its end would be a bracket.
+            // A range may also end in a bracket.
             [one, b'-', other, after @ ..] => {
                 is_in |= (one.min(other)..=one.max(other)).contains(&&byte);
                 after
@@ -90,7 +89,7 @@ mod tests {
         protocol::{NodeKey, NodeStore, Owner, Timestamp},
     };
 
-    /// One that was followed by an empty page would be a round trip in vain.
+    /// An empty page after it would be a round trip in vain.
     #[test]
     fn the_page_with_the_last_key_is_the_last_one() {
         let mut store = NodeStore::new();

@@ -1,7 +1,7 @@
-//! What a node in memory is at a time: running, paused, cut off or killed, and what becomes of its commands then.
+//! The mode of a node in memory: running, paused, cut off or killed, and what becomes of its commands then.
 //!
-//! It decides which commands are executed, kept or forgotten when that changes. It must tell nobody while the node's lock
-//! is held: what is to be told it hands out.
+//! It decides which commands are executed, kept or forgotten when the mode changes. It must tell nobody while the
+//! node's lock is held: it returns what is to be told.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub(super) struct State {
     pub(super) life: u64,
     /// Commands that arrived while the node was paused, in order.
     queue: Vec<(Command, Answer)>,
-    /// Who wants to know when the node is killed or back, and when a key has been released.
+    /// Told when the node is killed or back, and when a key has been released.
     pub(super) watchers: Vec<Watcher>,
 }
 
@@ -28,13 +28,13 @@ pub(super) struct State {
 pub(super) enum Mode {
     Running,
     Paused,
-    /// It runs, and nobody reaches it.
+    /// It runs, and no client reaches it.
     Disconnected,
     Killed,
 }
 
 impl Mode {
-    /// Why nobody reaches it, if that is so.
+    /// Why no client reaches it, if so.
     pub(super) fn unreachable(self) -> Option<Arc<str>> {
         match self {
             Self::Running | Self::Paused => None,
@@ -56,20 +56,20 @@ impl State {
         }
     }
 
-    /// One more wants to know.
+    /// Adds a watcher, and drops those without a fleet.
     pub(super) fn watch(&mut self, watcher: Watcher) {
         self.watchers.retain(Watcher::is_needed);
         self.watchers.push(watcher);
     }
 
-    /// The node is paused: what arrives is kept in this order, and executed in it when the node goes on (N1).
+    /// Keeps a command that arrives while paused. The node executes these in order when it goes on (N1).
     pub(super) fn keep(&mut self, command: Command) -> oneshot::Receiver<Result<Reply, NodeError>> {
         let (sender, receiver) = oneshot::channel();
         self.queue.push((command, sender));
         receiver
     }
 
-    /// From now on it is in this mode.
+    /// Enters a mode, and returns what is to be told.
     pub(super) fn enter(&mut self, mode: Mode, now: Timestamp) -> Change {
         let (mut executed, mut forgotten, mut news) = (Vec::new(), Vec::new(), Vec::new());
         self.mode = mode;
@@ -86,7 +86,7 @@ impl State {
                     news.extend(told);
                 }
             }
-            // What it had not read yet never arrives.
+            // Unread commands never arrive.
             Mode::Disconnected => forgotten = std::mem::take(&mut self.queue),
             Mode::Paused => {}
         }
@@ -94,7 +94,7 @@ impl State {
         Change { executed, forgotten, news, watchers: self.watchers.clone() }
     }
 
-    /// Executes a command, and returns what is to be told because of it, once the node's lock is free.
+    /// Executes a command, and returns the news to tell once the node's lock is free.
     pub(super) fn execute(
         &mut self,
         command: Command,
@@ -112,7 +112,7 @@ impl State {
 /// Where the answer to a command goes.
 type Answer = oneshot::Sender<Result<Reply, NodeError>>;
 
-/// What has come of another mode, to be told once the node's lock is free.
+/// The effects of a new mode, to be told once the node's lock is free.
 #[must_use]
 pub(super) struct Change {
     executed: Vec<(Answer, Result<Reply, NodeError>)>,
@@ -126,7 +126,7 @@ impl Change {
         // Dropping a sender wakes its receiver too.
         drop(self.forgotten);
         for (answer, reply) in self.executed {
-            // Nobody may be waiting for it any more; it was executed all the same.
+            // The caller may be gone; the command was executed all the same.
             let _ = answer.send(reply);
         }
         self.watchers.iter().for_each(Watcher::changed);
@@ -134,7 +134,7 @@ impl Change {
     }
 }
 
-/// What a user of the node is told.
+/// The error that a caller is given.
 pub(super) const fn refused(refusal: NodeRefusal) -> NodeError {
     match refusal {
         NodeRefusal::NotAdmitted => NodeError::NotAdmitted,
@@ -159,7 +159,7 @@ pub(super) fn tell(news: &[NodeNews], watchers: &[Watcher]) {
 
 /// The node's clock in microseconds, by which it judges hints.
 pub(super) fn wall_us(now: Timestamp) -> u64 {
-    // The later of the two: hints of a simulation come from its own clock, which may be ahead of the system's.
+    // The later of the two: a simulation's hints come from its own clock, which may be ahead of the system's.
     let system = runtime::system_wall_us();
     let simulated = u64::try_from(now.since_origin().as_micros()).unwrap_or(u64::MAX);
     system.max(simulated)

@@ -40,9 +40,9 @@ pub(super) fn rights(context: &NodeContext, command: &mut Cmd) {
     }
 }
 
-/// The real scripts, so that the server has them before it is asked for anything: one that it does not know is sent
-/// a second time, in full, and what was sent in between, such as a release, has overtaken it. Without keys they fail
-/// at their first command, or do nothing, once the server has kept them.
+/// Loads the real scripts before the server is asked for anything. A script that it does not know is sent a second
+/// time, in full, behind what was sent in between, such as a release. Without keys the scripts fail at their first
+/// command, or do nothing, once the server has kept them.
 fn scripts(classic: bool) -> impl Iterator<Item = impl FnMut(&mut Cmd)> {
     let texts = if classic {
         vec![&script::RELEASE, &script::EXTEND_CLASSIC, &script::RESTORE_CLASSIC]
@@ -72,8 +72,8 @@ fn scripts(classic: bool) -> impl Iterator<Item = impl FnMut(&mut Cmd)> {
     })
 }
 
-/// Asks a server on a new connection who it is, and refuses one that must not vote. `local` says that it is certainly on
-/// this machine.
+/// Asks a server on a new connection who it is, and refuses one that must not vote. `local` says that it is certainly
+/// on this machine.
 pub(super) async fn check(
     link: &Link,
     context: &NodeContext,
@@ -111,8 +111,8 @@ pub(super) async fn check(
     Ok(identity)
 }
 
-/// Whether whoever waits may stand in a line on this server and is woken by it. It subscribes to the client's channel
-/// where that is so. In classic mode nothing but the resources' keys is touched.
+/// Whether waiters may queue in a line on this server, which then wakes them. If so, it subscribes to the client's
+/// channel. In classic mode nothing but the resources' keys is touched.
 pub(super) async fn line(
     link: &Link,
     connection: &mut MultiplexedConnection,
@@ -143,7 +143,7 @@ pub(super) async fn line(
     }
 }
 
-/// What a server refuses that is asked for a line costs the line, and nothing else.
+/// A refusal of what a line needs costs the line, and nothing else.
 fn without_line(error: NodeError) -> Result<LineState, NodeError> {
     match error {
         NodeError::Rejected { .. } | NodeError::Unexpected { .. } => {
@@ -158,7 +158,7 @@ const fn asks_for_throwaway(skips_quarantine: bool, classic: bool, local: bool) 
     skips_quarantine && !classic && !local
 }
 
-/// Whether the server has the key that says so, of whatever type. `PTTL` is a right that the scripts need anyway.
+/// Whether the server has the throwaway key, of any type. `PTTL` is a right that the scripts need anyway.
 async fn says_throwaway(link: &Link) -> Result<bool, NodeError> {
     let ask = |command: &mut Cmd| {
         command.arg("PTTL").arg(THROWAWAY);
@@ -170,10 +170,10 @@ async fn says_throwaway(link: &Link) -> Result<bool, NodeError> {
     Ok(left != -2)
 }
 
-/// Has the server say, on this connection, when all its data is dropped or exchanged: by `FLUSHALL`, or because it takes
-/// over that of a master. What it has forgotten then shows in nothing that is left, and a client that sent nothing while
-/// it was a replica could not tell. It does so for whoever tracks keys; with `OPTIN`, and no key ever named, nothing else
-/// is tracked and nothing else is said.
+/// Makes the server report, on this connection, when all its data is dropped or exchanged: by `FLUSHALL`, or by taking
+/// over a master's. Nothing left in the data shows that, and a client that sent nothing while the server was a replica
+/// could not tell. The server reports it to each client that tracks keys. With `OPTIN` it tracks only the keys that
+/// `votes` asks for.
 pub(super) async fn hear_of_exchanges(link: &Link) -> Result<(), NodeError> {
     let track = |command: &mut Cmd| {
         command.arg("CLIENT").arg("TRACKING").arg("ON").arg("OPTIN");
@@ -203,7 +203,7 @@ fn judge(info: &str, allow_eviction: bool, classic: bool) -> Result<Identity, Re
         let version = Arc::from(field("redis_version").unwrap_or_default());
         return Err(Refusal::TooOld { version });
     }
-    // It has a role of its own, and no keys.
+    // A Sentinel has a role of its own, and no keys.
     if info::mode(info).is_some_and(|mode| mode == "sentinel") {
         return Err(Refusal::Sentinel);
     }
@@ -211,7 +211,7 @@ fn judge(info: &str, allow_eviction: bool, classic: bool) -> Result<Identity, Re
     if field("role").is_some_and(|role| role != "master") {
         return Err(Refusal::Replica);
     }
-    // It would move keys to other servers.
+    // A cluster would move keys to other servers.
     if field("cluster_enabled").is_some_and(|enabled| enabled == "1") {
         return Err(Refusal::Cluster);
     }

@@ -1,7 +1,7 @@
-//! User and password that are asked for at each connect, where they change.
+//! User and password that are asked for at each connect, because they may change.
 //!
-//! It must never show them, and whatever the user's code does costs no other node anything: it is awaited inside one
-//! attempt to connect, which has its time limit and catches panics.
+//! It must never show them. The user's code affects no other node: it is awaited inside one attempt to connect, which
+//! has its time limit and catches panics.
 
 use std::{error::Error, fmt, future::Future, sync::Arc};
 
@@ -29,7 +29,7 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// Those of an ACL user.
+    /// The credentials of an ACL user.
     pub fn new(user: impl Into<String>, password: impl Into<String>) -> Self {
         Self { user: Some(user.into()), password: password.into() }
     }
@@ -48,7 +48,7 @@ impl fmt::Debug for Credentials {
 
 type Given = BoxFuture<'static, Result<Credentials, Arc<str>>>;
 
-/// Whom to ask for them, by the address of the node.
+/// The user's function that gives credentials for a node's address.
 #[derive(Clone)]
 pub(crate) struct CredentialSource(Arc<dyn Fn(Arc<str>) -> Given + Send + Sync>);
 
@@ -65,7 +65,7 @@ impl CredentialSource {
         }))
     }
 
-    /// The client with what it authenticates by from now on.
+    /// The client with the credentials that are given now.
     pub(super) async fn apply(
         &self,
         client: &Client,
@@ -96,7 +96,7 @@ impl CredentialSource {
 }
 
 impl Credentials {
-    /// Settings with these instead of those of the URL, of which none must be left.
+    /// Settings with these credentials. None of the URL's must be left.
     fn settings(&self, of_url: &RedisConnectionInfo) -> RedisConnectionInfo {
         let settings = RedisConnectionInfo::default()
             .set_db(of_url.db())

@@ -1,8 +1,8 @@
-//! One command and its reply, in memory that is used again for the next one.
+//! One command and its reply, in memory that is reused for the next one.
 //!
-//! It decides nothing. The client library's future for one reply is more than a kilobyte, and each command needs a
-//! connection to be cloned and buffers to be written to. What a link has used before it takes again, so that in a steady
-//! state a command costs no such allocation.
+//! It decides nothing. The client library's future for one reply takes more than a kilobyte, and each command needs a
+//! cloned connection and buffers. A link reuses what earlier commands used, so in a steady state a command allocates
+//! none of it.
 
 use std::{
     future::Future,
@@ -14,25 +14,24 @@ use redis::{Arg, Cmd, RedisResult, Value, aio::MultiplexedConnection};
 
 use crate::lock::Lock;
 
-/// How many a link keeps for later. Each takes about two kilobytes and what its largest command took, and a burst leaves
-/// no more behind than this.
+/// How many dispatches a link keeps after a burst. Each takes about two kilobytes, and what its largest command took.
 const MOST_IDLE: usize = 256;
 
-/// One that has carried a command with more bytes than this is not kept, since it keeps their room.
+/// A dispatch that has carried a command with more bytes than this is not kept, since it keeps their room.
 const LARGE: usize = 4096;
 
 /// A command under way, or none.
 pub(super) type Dispatch = Box<dyn Slot>;
 
-/// Where a command and its reply stand.
+/// Holds a command and its reply.
 pub(super) trait Slot: Send {
     /// Writes a command, which is sent at the first poll.
     fn begin(&mut self, write: &mut dyn FnMut(&mut Cmd));
 
-    /// Whether it has carried a command that took much room.
+    /// Whether it has carried a large command.
     fn is_large(&self) -> bool;
 
-    /// The reply. Then it may begin again.
+    /// The reply. After it, the dispatch may begin again.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<RedisResult<Value>>;
 }
 
@@ -52,7 +51,7 @@ impl Idle {
         idle.unwrap_or_else(|| new(self.connection.clone()))
     }
 
-    /// Takes back one whose reply has come.
+    /// Takes back a dispatch whose reply has come.
     pub(super) fn give_back(&self, dispatch: Dispatch) {
         if dispatch.is_large() {
             return;
@@ -134,7 +133,7 @@ mod tests {
 
     use super::*;
 
-    /// Those of a connection on which nothing is answered but the greeting.
+    /// The dispatches of a connection that answers nothing but the greeting.
     async fn idle() -> Idle {
         let info = RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP3);
         let (near, mut server) = tokio::io::duplex(1 << 12);
@@ -144,12 +143,12 @@ mod tests {
         };
         let config = AsyncConnectionConfig::new().set_response_timeout(None);
         let connected = MultiplexedConnection::new_with_config(&info, near, config);
-        // What would drive it is begun with it, and is needed for no more than that.
+        // Its driver is dropped here: only the greeting needs it.
         let (connected, ()) = join(connected, greeting).await;
         Idle::new(connected.unwrap().0)
     }
 
-    /// One that has carried so many bytes.
+    /// A dispatch that has carried so many bytes.
     fn used(idle: &Idle, bytes: usize) -> Dispatch {
         let mut dispatch = new(idle.connection.clone());
         dispatch.begin(&mut |command| {

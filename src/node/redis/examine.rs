@@ -1,7 +1,8 @@
 //! Asks a server what it is, on a connection of its own, whether or not it may vote.
 //!
-//! It asks nothing that changes the server, touches nobody's key, and judges nothing. The server's own rules are asked before
-//! a command that this user may not run, so that its log of denials stays as it is, where it can be asked (Redis 7).
+//! It asks nothing that changes the server, touches nobody's key, and judges nothing. Where the server can be asked
+//! (Redis 7), it asks for its ACL rules before a command that they may forbid, so that the log of denials stays as it
+//! is.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,12 +22,12 @@ use crate::{
     runtime::Runtime as _,
 };
 
-/// The pause between two looks at the clock, but for so few and so many of them.
+/// The pause between two samples of the clock, within bounds on their number.
 const PAUSE: Duration = Duration::from_millis(100);
 const LEAST_LOOKS: u32 = 8;
 const MOST_LOOKS: u32 = 600;
 
-/// Whether this user may ask for settings, and for the time. Redis 6 cannot say, and a command that was renamed is an error.
+/// Whether this user may ask for settings and for the time. Redis 6 cannot say, and a renamed command is an error.
 const MAY_ASK: &str = "
 local function may(...)
   if not redis.acl_check_cmd then
@@ -38,7 +39,7 @@ end
 return {may('config', 'get', 'save'), may('time')}
 ";
 
-/// All that it says, with looks at its clock over so long a time.
+/// All that the server reports, with samples of its clock for the time `over`.
 pub(super) async fn examine(
     node: Arc<Shared>,
     context: NodeContext,
@@ -63,7 +64,7 @@ pub(super) async fn examine(
     Ok(facts)
 }
 
-/// A connection beside that of the session. Its end is nobody's business.
+/// A connection beside the session's. Nothing watches for its end.
 async fn connect(node: &Shared, context: &NodeContext) -> Result<(Link, bool), NodeError> {
     let resolver = Resolver::default();
     let config = AsyncConnectionConfig::new()
@@ -144,7 +145,7 @@ impl Asking<'_> {
         Ok(())
     }
 
-    /// The keys of its own that a server may have.
+    /// The throwaway key and the marker, if the server has them.
     async fn keys(&self, facts: &mut ServerFacts) -> Result<(), NodeError> {
         if self.context.classic() {
             return Ok(());
@@ -162,8 +163,8 @@ impl Asking<'_> {
         Ok(())
     }
 
-    /// Looks at the clock until the time is over, or measures round trips alone where it may not be asked for. What is not answered is counted, and nothing more is asked where nothing
-    /// answers any more.
+    /// Samples the clock until the time is over, or only round trips where the user may not ask for the time. It counts
+    /// unanswered samples, and stops when the connection fails.
     async fn clock(&self, facts: &mut ServerFacts, over: Duration, mut tells: bool) {
         let runtime = self.context.runtime();
         let pause = PAUSE.min(over / LEAST_LOOKS).max(over / MOST_LOOKS);
@@ -211,7 +212,7 @@ impl Asking<'_> {
         self.limited(self.link.send(Room::Others, write)).await
     }
 
-    /// A node that is slow is to be measured: it has longer than the node timeout.
+    /// Waits for the connect timeout, not the node timeout: a slow node is to be measured.
     async fn limited<T>(
         &self,
         answer: impl Future<Output = Result<T, NodeError>>,
@@ -221,7 +222,8 @@ impl Asking<'_> {
         match select(std::pin::pin!(answer), runtime.sleep_until(limit)).await {
             Either::Left((answer, _)) => answer,
             Either::Right(((), answer)) => {
-                // Where this process was woken late, a reply that has come long ago may not have been read: it has as long still.
+                // If this process was woken late, a reply may have come long ago and be unread: it waits that long once
+                // more.
                 let now = runtime.now();
                 let late = now.saturating_since(limit);
                 match select(answer, runtime.sleep_until(now.saturating_add(late))).await {
@@ -233,20 +235,20 @@ impl Asking<'_> {
     }
 }
 
-/// A right that is missing is a fact, and any other error is one.
+/// Records a missing right as a fact, and passes on an error that ends the examination.
 fn missing(facts: &mut ServerFacts, error: NodeError) -> Result<(), NodeError> {
     match error {
         NodeError::Refused(Refusal::MissingRight { command, .. }) => {
             facts.missing_rights.push(command);
             Ok(())
         }
-        // What cannot be asked is unknown; a command that is missing altogether is told by the refusal of the node.
+        // What cannot be asked is unknown; the node's refusal tells of a command that is missing altogether.
         NodeError::Refused(Refusal::MissingCommand { .. }) | NodeError::Rejected { .. } => Ok(()),
         error => Err(error),
     }
 }
 
-/// An answer, or nothing where the server does not give one to this.
+/// An answer, or `None` where the server rejects the command.
 fn known(answer: Result<Value, NodeError>) -> Result<Option<Value>, NodeError> {
     match answer {
         Ok(answer) => Ok(Some(answer)),

@@ -41,7 +41,7 @@ pub(super) fn add_info(facts: &mut ServerFacts, info: &str) {
     };
 }
 
-/// The value of one setting, of the answer to `CONFIG GET` for it.
+/// The value of one setting, from the answer to `CONFIG GET`.
 pub(super) fn setting(answer: &Value) -> Option<Arc<str>> {
     match answer {
         Value::Map(pairs) => pairs.first().and_then(|(_, value)| text(value)),
@@ -54,7 +54,7 @@ pub(super) fn setting(answer: &Value) -> Option<Arc<str>> {
 pub(super) const MARKER: [&str; 7] =
     ["state", "epoch", "max_ttl", "members", "since", "meant", "meant_until"];
 
-/// What the fields of a marker say, in the order of `MARKER`; nothing where it has none of them.
+/// What the fields of a marker say, in the order of `MARKER`; `None` if it has none of them.
 pub(super) fn marker(answer: &Value) -> Option<MarkerFacts> {
     let Value::Array(fields) = answer else { return None };
     // What is over is written as empty.
@@ -82,7 +82,7 @@ pub(super) fn time(answer: &Value) -> Option<u64> {
     number(seconds)?.checked_mul(1_000_000)?.checked_add(number(micros)?)
 }
 
-/// Others may have written bytes that are no text.
+/// Other programs may have written bytes that are no text.
 fn text(value: &Value) -> Option<Arc<str>> {
     match value {
         Value::BulkString(bytes) => Some(Arc::from(String::from_utf8_lossy(bytes))),

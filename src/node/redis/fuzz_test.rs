@@ -1,9 +1,9 @@
-//! Goal: whatever a server, a proxy or another program writes, what reads it ends, does not panic, and takes nothing for
+//! Goal: whatever a server, a proxy or another program writes, its reader ends, does not panic, and takes nothing for
 //! something else than it is.
 //!
-//! Method: values that are drawn at random from the words of the protocol and from anything else, read by everything
-//! here that reads. What is accepted reads the same when it is written again. `PROPTEST_CASES` says how many of each
-//! kind; URLs and settings are tried in `tests/api`, variables of the environment in `builder/env.rs`.
+//! Method: every reader here reads random values, drawn from the words of the protocol and from anything else. Accepted
+//! values read the same when they are written again. `PROPTEST_CASES` says how many of each kind; URLs and settings are
+//! tried in `tests/api`, variables of the environment in `builder/env.rs`.
 
 use std::sync::{Arc, Mutex};
 
@@ -29,7 +29,7 @@ use crate::{
 
 const CLIENT: ClientId = ClientId::new([0xa0; 8]);
 
-/// What the scripts and servers say, so that more than the first look at a text is reached.
+/// Words of scripts and servers, so that more than a reader's first check is reached.
 const WORDS: [&str; 34] = [
     "77.1/abc/0/00000000",
     " ",
@@ -102,7 +102,7 @@ fn value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// An answer that begins as one of a script does.
+/// An answer that begins like one of a script.
 fn answer() -> impl Strategy<Value = Value> {
     let told = (number(), number(), vec(value(), 0..11));
     let told = told.prop_map(|(code, clock, rest)| {
@@ -267,7 +267,7 @@ fn what_info_says_is_read_or_unknown() {
     });
 }
 
-/// What it has told.
+/// What a listener has told.
 type Told = Arc<Mutex<Vec<(Resource, LineHint)>>>;
 
 /// A message as the scripts write it, or nearly.
@@ -282,7 +282,6 @@ fn message() -> impl Strategy<Value = Vec<u8>> {
     parts.prop_map(|(letter, number, rest)| [vec![letter], number, rest].concat())
 }
 
-/// A listener.
 fn listener() -> (Listener, Arc<Fleet>, Told) {
     let fleet = Arc::new(Fleet::default());
     let told = Told::default();
@@ -320,7 +319,7 @@ fn what_is_told_without_being_asked_is_a_hint_of_this_client_or_nothing() {
         let told = std::mem::take(&mut *told.lock().expect("no panic"));
         prop_assert!(told.is_empty() || kind == PushKind::Message && data.first() == Some(&own));
         for (resource, hint) in told {
-            // What a message named stands at its end.
+            // The name of a resource stands at the end of its message.
             let Some(Value::BulkString(text)) = data.get(1) else {
                 return Err(TestCaseError::fail("no text"));
             };
@@ -379,8 +378,7 @@ fn an_address_is_named_in_its_error_and_without_its_password() {
         if let Err(error) = Address::check(&url) {
             let said = error.to_string();
             prop_assert!(!said.is_empty());
-            // Whatever stands before an `@` may be a password.
-            // A host of the same name is no secret.
+            // Everything before an `@` may be a password; a host of the same name is no secret.
             if let Some((before, host)) = url.rsplit_once('@')
                 && !host.contains("hunter2xyz")
                 && let Some((_, secret)) = before.rsplit_once(':')

@@ -25,7 +25,8 @@ pub(super) fn speaks(info: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?, numbers.next().unwrap_or(0)))
 }
 
-/// Whether it stands alone, in a cluster, or is a Sentinel. Valkey renamed the field, and its Sentinel has the new name alone.
+/// Whether it stands alone, in a cluster, or is a Sentinel. Valkey renamed the field; its Sentinel has only the new
+/// name.
 pub(super) fn mode(info: &str) -> Option<&str> {
     field(info, "redis_mode").or_else(|| field(info, "server_mode"))
 }

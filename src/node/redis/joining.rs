@@ -1,7 +1,7 @@
 //! Runs looks at a node's marker, and its admission, on a session.
 //!
-//! It decides that data which went back, such as to a backup, has to join again. It must never let what it has seen of
-//! a node be forgotten for an older answer.
+//! It decides that data which went back, such as to a backup, has to join again. It must never replace what it has seen
+//! of a node by an older answer.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,8 +15,8 @@ use crate::{
     protocol::{Floor, Marker},
 };
 
-/// How often a look is repeated during which the data was exchanged: a server says so of all its databases, and another
-/// program may empty one of its own again and again.
+/// How often a look is repeated because the data was exchanged meanwhile: a server reports that of all its databases,
+/// and another program may empty its own again and again.
 const REPEATS: usize = 3;
 
 /// Reads the marker, and marks a node that was not admitted.
@@ -30,18 +30,18 @@ pub(super) async fn join(session: Arc<Session>, join: Join) -> Result<Marker, No
     look(&session, join).await
 }
 
-/// Reads the marker again whenever the server says that all its data was dropped or exchanged. Most of the time that was
+/// Reads the marker again whenever the server reports that all its data was dropped or exchanged. Mostly that was
 /// another database than ours. It never ends.
 pub(super) async fn attend_exchanges(session: &Arc<Session>) {
     loop {
         session.exchanged().await;
-        // Whatever this shows, the next command is answered accordingly; where it fails, the next probe looks again.
+        // The session keeps what this shows; if it fails, the next probe looks again.
         let _ = join(Arc::clone(session), Join::look(Duration::ZERO)).await;
     }
 }
 
-/// Looks, and once more where the data has turned out to be older than what was seen before, such as a backup: it must
-/// join again. What was seen before stays known, so that this is so until it has.
+/// Looks. If the data is older than what was seen before, such as a backup, it looks once more and makes the node join
+/// again. What was seen stays known, so that this is so until the node has joined.
 async fn look(session: &Arc<Session>, join: Join) -> Result<Marker, NodeError> {
     match look_once(session, join).await? {
         Seen::Marker(marker) => Ok(marker),
@@ -58,7 +58,7 @@ async fn look(session: &Arc<Session>, join: Join) -> Result<Marker, NodeError> {
 /// What one look has shown.
 enum Seen {
     Marker(Marker),
-    /// Data of this epoch, where a later one has been seen, or the same with more in it.
+    /// Data of an older epoch than was seen, or of the same one with a lower seal or high-water mark.
     Older {
         epoch: u64,
         seen: u64,

@@ -1,4 +1,4 @@
-//! One connection: commands out, replies back, also those that nobody waits for any more.
+//! One connection: commands out, replies back, including replies whose caller has gone.
 //!
 //! Every reply is a sign of life; `liveness` decides when there were too few, and `errors` which of them end the
 //! connection. It never replaces itself; that is the supervisor's work.
@@ -28,9 +28,9 @@ use crate::{
 pub(super) struct Link {
     idle: Idle,
     liveness: Arc<Liveness>,
-    /// Takes the replies that nobody waits for any more.
+    /// Takes the replies whose caller has gone.
     late: mpsc::UnboundedSender<Late>,
-    /// They are awaited by whoever waits for the end of the link, and end with that.
+    /// The task that waits for the end of the link awaits them, and drops them when it ends.
     arriving: Lock<Option<mpsc::UnboundedReceiver<Late>>>,
 }
 
@@ -50,13 +50,12 @@ impl Link {
         self.liveness.down.is_down()
     }
 
-    /// Ends it, because what stands behind it must not be used any more.
+    /// Ends the link, because the server behind it must not be used any more.
     pub(super) fn give_up(&self, reason: &str) {
         self.liveness.down.trip(reason);
     }
 
-    /// Ends when the connection has ended. Until then it takes the replies that nobody waits for any more. For one
-    /// waiter only.
+    /// Ends when the connection has ended. Until then it takes the replies whose caller has gone. For one waiter only.
     pub(super) async fn ended(&self) -> Arc<str> {
         let arriving = self.arriving.lock().take();
         let mut late = LateReplies { arriving, waiting: FuturesUnordered::new() };
@@ -78,7 +77,7 @@ impl Link {
         self.begin(room, write)?.await
     }
 
-    /// The same for whoever awaits it at once, as is needed for it to be sent in order.
+    /// The same without waiting. The caller must await the result at once, so that commands are sent in order.
     pub(super) fn begin(
         &self,
         room: Room,
@@ -100,7 +99,7 @@ impl Link {
     }
 }
 
-/// A command that has been sent, since it is polled as soon as it is made, and its reply.
+/// A command and its reply. The command has been sent, since it is polled as soon as it is made.
 pub(super) struct Sent<'a> {
     link: &'a Link,
     /// `None` once the reply has come.
@@ -126,9 +125,9 @@ impl Future for Sent<'_> {
 impl Drop for Sent<'_> {
     fn drop(&mut self) {
         if let Some((dispatch, unanswered)) = self.dispatch.take() {
-            // First the sign, which may end the link, and then the wait for the late reply.
+            // Count the timeout first, which may end the link, and then wait for the late reply.
             unanswered.timed_out();
-            // Where nobody waits for the end of the link any more, nobody waits for its replies.
+            // Once no task waits for the end of the link, none waits for its replies either.
             let _ = self.link.late.send(Late { dispatch, unanswered: Some(unanswered) });
         }
     }
@@ -152,7 +151,7 @@ impl Future for Late {
     }
 }
 
-/// All replies of a connection that nobody waits for.
+/// All late replies of a connection.
 struct LateReplies {
     arriving: Option<mpsc::UnboundedReceiver<Late>>,
     waiting: FuturesUnordered<Late>,

@@ -18,8 +18,8 @@ use crate::{lock::Lock, node::NodeError, protocol::Timestamp, runtime::Runtime};
 /// the kernel sees a server that is stopped.
 const TIMEOUTS_IN_A_ROW: u32 = 3;
 
-/// They must also span this long, and two node timeouts: what was sent together is late together, and says no more
-/// than one of them.
+/// The timeouts must also span this long, and two node timeouts: commands sent together are late together, and say no
+/// more than one of them.
 const SILENCE: Duration = Duration::from_secs(1);
 
 /// The most acquires that may be unanswered on one connection.
@@ -29,11 +29,11 @@ const MOST_ACQUIRES: usize = 4096;
 /// from being renewed or released.
 const MOST_OTHERS: usize = 8192;
 
-/// The room in the queue of a connection. A command never waits for room there: one that did could be overtaken by
+/// The room in the queue of a connection. A command never waits for room there: while waiting it could be overtaken by
 /// the release that undoes it.
 pub(super) const MOST_UNANSWERED: usize = MOST_ACQUIRES + MOST_OTHERS;
 
-/// Says that a connection has ended, and why, to whoever asks and to the supervisor.
+/// Tells the supervisor and other callers that a connection has ended, and why.
 #[derive(Default)]
 pub(super) struct Down(SetOnce<Arc<str>>);
 
@@ -53,12 +53,12 @@ impl Down {
     }
 }
 
-/// Whose limit a command counts against.
+/// The limit that a command counts against.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Room {
     /// That of the acquires.
     Acquires,
-    /// That of everything else: what keeps leases, ends them, or looks at a node.
+    /// Everything else: what keeps leases, ends them, or looks at a node.
     Others,
 }
 
@@ -94,7 +94,7 @@ impl Liveness {
         // Counted before it is compared, so that of two at once only one takes the last place.
         if count.fetch_add(1, Ordering::AcqRel) >= most {
             count.fetch_sub(1, Ordering::AcqRel);
-            // Where nothing more is sent, nothing times out any more.
+            // Once nothing more is sent, nothing times out any more.
             liveness.give_up_if_silent(liveness.runtime.now());
             return Err(NodeError::Overloaded);
         }
@@ -108,7 +108,7 @@ impl Liveness {
         }
     }
 
-    /// A command got no reply while somebody waited for it.
+    /// A command got no reply while its caller waited.
     pub(super) fn timed_out(&self) {
         let now = self.runtime.now();
         // The first since the last reply begins the silence.
@@ -135,7 +135,7 @@ pub(super) struct Unanswered {
 }
 
 impl Unanswered {
-    /// Nobody waits for its reply any more.
+    /// Its caller has stopped waiting.
     pub(super) fn timed_out(&self) {
         self.liveness.timed_out();
     }

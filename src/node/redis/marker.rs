@@ -1,7 +1,7 @@
-//! What a session knows of its node's marker: under which name acquires and renewals may rely on it.
+//! What a session knows of its node's marker, and the state under which commands may rely on it.
 //!
-//! It decides whether a command may be sent at all: one whose round knew another state of the node than the session
-//! does now would be refused, and must not be sent under the newer name.
+//! It decides whether a command may be sent. The node would refuse a command whose round knew another state than the
+//! session does now; the command must not be sent under the newer one.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,7 +22,7 @@ pub(super) struct CachedMarker {
     floor: u64,
     high_water: u64,
     max_ttl_ms: u64,
-    /// The head of the node's counters, as it was told last in this state; none of a node that is not ready.
+    /// The head of the node's counters, as it was told last in this state; `None` if the node is not ready.
     head: Option<Head>,
     kept: bool,
     orphaned: bool,
@@ -30,7 +30,7 @@ pub(super) struct CachedMarker {
     waited_ms: u64,
 }
 
-/// The head of a node's counters: the etag of its state, and two numbers that rise while it stays in it.
+/// The head of a node's counters: the etag of its state, and two numbers that rise while that state lasts.
 #[derive(Clone, Debug)]
 pub(super) struct Head {
     text: Box<[u8]>,
@@ -39,7 +39,7 @@ pub(super) struct Head {
     next_floor: u64,
 }
 
-/// No counter comes so far.
+/// Above every counter.
 const NUMBERS_END: u64 = FencingToken::MAX.get() + 1;
 
 impl Head {
@@ -58,17 +58,17 @@ impl Head {
         self.text.get(..self.etag_bytes).unwrap_or_default()
     }
 
-    /// Whether so many tokens up to a hint are above what the generation before may hold, and not above all that is
-    /// issued.
+    /// Whether so many tokens up to a hint are above all counters of the generation before, and not above the
+    /// high-water mark.
     pub(super) const fn allows(&self, hint: u64, count: u64) -> bool {
-        // What others have written there may be more than any script counts to.
+        // Another program may have written more than any script counts to.
         let most = if self.high_water < NUMBERS_END { self.high_water } else { NUMBERS_END - 1 };
         self.next_floor.saturating_add(count) <= hint && hint <= most
     }
 }
 
 impl CachedMarker {
-    /// From the answer to a look: identity, head, epoch, seal, floor, high-water mark, longest ttl, flags, and for how long
+    /// From the answer to a look: identity, head, epoch, seal, floor, high-water mark, longest ttl, flags, and how long
     /// it has been joining.
     pub(super) fn read(ready: bool, fields: &[Value]) -> Option<Self> {
         let [identity, head, epoch, seal, floor, high_water, max_ttl, flags, waited] = fields
@@ -109,16 +109,16 @@ impl CachedMarker {
         self.mark
     }
 
-    /// Whether this is what the node was before it was seen like that: epochs rise, and seals and the high-water mark
-    /// rise within one. A database that is exchanged, and exchanged back, is in the epoch of before. So is one that is
-    /// joining in an older epoch than it was seen in: it has been ready since, and its wait is of before that.
+    /// Whether this is older data than what was already seen: epochs rise, and seals and the high-water mark rise
+    /// within one. A database that is exchanged, and exchanged back, shows an epoch of before. So does one that joins
+    /// in an older epoch than was seen: it has been ready since, and its wait predates that.
     pub(super) fn is_older_than(&self, mark: EpochMark, high_water: u64) -> bool {
         let same = self.mark.epoch == mark.epoch;
         let fell = self.mark.seal < mark.seal || self.high_water() < high_water;
         self.mark.is_before(mark.epoch) || self.ready && same && fell
     }
 
-    /// The head for a command of a round that knew this of the node.
+    /// The head for a command whose round knew this mark.
     pub(super) fn head_for(&self, mark: EpochMark) -> Option<&Head> {
         self.head.as_ref().filter(|_| self.mark == mark)
     }
@@ -133,13 +133,13 @@ impl CachedMarker {
         self.ready.then_some(self.mark.epoch)
     }
 
-    /// What the high-water mark is not below.
+    /// A lower bound of the high-water mark.
     pub(super) fn high_water(&self) -> u64 {
         self.head.as_ref().map_or(self.high_water, |head| head.high_water)
     }
 
     /// The same with the head that the node has told, if that is a later one of the same state. Answers may be taken
-    /// in another order than they came.
+    /// out of order.
     pub(super) fn raised(&self, text: &[u8]) -> Option<Self> {
         let (known, told) = (self.head.as_ref()?, Head::read(text)?);
         let later = told.etag() == known.etag()
@@ -147,7 +147,7 @@ impl CachedMarker {
         later.then(|| Self { head: Some(told), ..self.clone() })
     }
 
-    /// For the protocol.
+    /// The marker as the protocol reads it.
     pub(super) fn marker(&self) -> Marker {
         Marker::new(self.ready, Duration::from_millis(self.max_ttl_ms), self.high_water())
             .above(self.floor)
@@ -206,7 +206,7 @@ mod tests {
         assert!(!sent(false, EpochMark::new(77, 1)), "joining");
     }
 
-    /// Of one that is joining there is none, in which anybody could have voted.
+    /// A joining node has no epoch in which it could have voted.
     #[test]
     fn the_epoch_is_that_of_a_node_that_votes() {
         assert_eq!((known(true).epoch(), known(false).epoch()), (Some(77), None));

@@ -68,9 +68,9 @@ struct Shared {
     clock: Arc<Lock<NodeClock>>,
     /// Wakes the supervisor, to reconnect or to end.
     wake: Notify,
-    /// It has been said that it has no line. That is said once.
+    /// Whether the missing line has been reported, which happens once.
     told_of_line: AtomicBool,
-    /// For connections beside that of the supervisor.
+    /// For `examine`, which opens a connection of its own.
     #[cfg(feature = "inspect")]
     context: OnceLock<NodeContext>,
 }
@@ -79,7 +79,7 @@ struct View {
     state: NodeState,
     version: Option<Arc<str>>,
     session: Option<Arc<Session>>,
-    /// The attempts to connect that have failed since there was a session.
+    /// The attempts to connect that have failed since the last session.
     failed_attempts: u64,
     /// Whether there is a line on the latest session.
     line: LineState,
@@ -240,7 +240,7 @@ impl Node for RedisNode {
             _ => view.line.clone(),
         };
         let session = view.session.clone();
-        // A clock is code of the user's.
+        // The clock is user code.
         drop(view);
         status.clock = session.as_ref().and_then(|session| session.clock_offset());
         status.epoch = session.as_ref().and_then(|session| session.epoch());

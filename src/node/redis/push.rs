@@ -1,8 +1,8 @@
-//! What a server, or the client library, tells on a connection without having been asked.
+//! Messages that a server, or the client library, sends on a connection unasked.
 //!
-//! It decides what each kind of such a message means. It is called by the task that reads the connection, and must
-//! return at once. A message keeps its place among the replies of its connection; it may take a vote away, and no vote
-//! and no deadline may rest on one. Anybody may have sent what comes by a channel.
+//! It decides what each kind of message means. The task that reads the connection calls it, so it must return at once.
+//! A message keeps its place among the replies of its connection. It may take a vote away, but no vote and no deadline
+//! may rest on it. Anybody may have sent what comes by a channel.
 
 use std::{
     collections::HashSet,
@@ -22,8 +22,8 @@ use crate::{
     protocol::{ClientId, LineHint, Resource, Ticket},
 };
 
-/// How many keys of other programs are tracked on one connection. Whoever waits for another one is told of its end by
-/// its next poll.
+/// How many keys of other programs are tracked on one connection. A waiter for another one sees its end at its next
+/// poll.
 const MOST_TRACKED: usize = 1024;
 
 /// How often a server has said, on one connection, that all its data was dropped or exchanged.
@@ -49,18 +49,18 @@ impl Exchanges {
     }
 }
 
-/// The keys whose change the server is to tell of on one connection. It tells once of each.
+/// The keys whose change the server is to report on one connection, once each.
 #[derive(Debug, Default)]
 pub(super) struct Tracked(Lock<HashSet<Resource>>);
 
 impl Tracked {
-    /// Whether the server has to be told to track it: it does not do so yet, and there is room for one more.
+    /// Whether the server has to be told to track it: it was not tracked yet, and there is room for one more.
     pub(super) fn add(&self, resource: &Resource) -> bool {
         let mut tracked = self.0.lock();
         tracked.len() < MOST_TRACKED && tracked.insert(resource.clone())
     }
 
-    /// It is tracked no more.
+    /// Whether it was tracked, which ends here.
     pub(super) fn remove(&self, resource: &Resource) -> bool {
         self.0.lock().remove(resource)
     }
@@ -89,7 +89,7 @@ impl Listener {
             PushKind::Disconnection => {
                 self.down.trip("the server closed the connection, or the network did");
             }
-            // `check` has it tell when it drops all its keys.
+            // `check` makes the server report when it drops all its keys.
             PushKind::Invalidate if push.data == [Value::Nil] => self.exchanges.add(),
             PushKind::Invalidate => self.handle_changed(&push.data),
             PushKind::Message => self.handle_message(&push.data),
@@ -107,7 +107,7 @@ impl Listener {
         }
     }
 
-    /// A key that was tracked is gone, or is another one.
+    /// A tracked key is gone or changed.
     fn handle_changed(&self, data: &[Value]) {
         let [Value::Array(keys)] = data else { return };
         for key in keys {
@@ -139,8 +139,8 @@ fn read_ticket(digits: &[u8]) -> Option<Ticket> {
     digits.parse().ok().map(Ticket::new)
 }
 
-/// A message as the scripts write it: a letter, the first in the line where somebody else is that, or the ticket that the
-/// client has there, and the resource.
+/// Reads a message of the scripts: a letter, then the first client in the line or this client's own ticket there where
+/// the letter says so, then the resource.
 fn read(message: &[u8]) -> Option<(Resource, LineHint)> {
     let (letter, rest) = message.split_first()?;
     let (hint, name) = match letter {
@@ -156,7 +156,7 @@ fn read(message: &[u8]) -> Option<(Resource, LineHint)> {
         }
         _ => return None,
     };
-    // It takes no name that is longer than one may be.
+    // A name that is too long is refused.
     Some((Resource::of_message(name).ok()?, hint))
 }
 

@@ -1,7 +1,8 @@
 //! Where a server's name leads: one look-up at a time, and one server.
 //!
-//! It decides that a name with several IPv4 addresses is refused, and whether the server is on this machine. It must never begin a look-up while another one of
-//! the same node is under way: each takes a thread for as long as the system's resolver hangs, and none can be ended.
+//! It decides that a name with several IPv4 addresses is refused, and whether the server is on this machine. It must
+//! never begin a look-up while another one of the same node is under way: each takes a thread for as long as the
+//! system's resolver hangs, and none can be ended.
 
 use std::{
     io,
@@ -17,7 +18,7 @@ use redis::{ErrorKind, RedisError, RedisFuture, io::AsyncDNSResolver};
 
 use crate::{lock::Lock, node::Refusal};
 
-/// A look-up, which whoever waits for it may leave and take up again.
+/// A look-up that one attempt may leave and the next take up again.
 type Lookup = Shared<BoxFuture<'static, Result<Vec<SocketAddr>, Arc<io::Error>>>>;
 
 type Addresses<'a> = Box<dyn Iterator<Item = SocketAddr> + Send + 'a>;
@@ -30,7 +31,7 @@ pub(super) struct Resolver {
 
 #[derive(Default)]
 struct State {
-    /// The look-up under way, also where the attempt that began it has given up.
+    /// The look-up under way, even if the attempt that began it has given up.
     lookup: Option<Lookup>,
     refusal: Option<Refusal>,
     /// Whether all addresses are of this machine.
@@ -43,8 +44,8 @@ impl Resolver {
         self.state().refusal.clone()
     }
 
-    /// Whether the server is certainly on this machine, as of the last look-up: which of several addresses has answered is
-    /// not known.
+    /// Whether the server is certainly on this machine, as of the last look-up. All addresses must be local: which one
+    /// answered is not known.
     pub(super) fn is_local(&self) -> bool {
         self.state().local
     }
@@ -52,7 +53,7 @@ impl Resolver {
     fn lookup(&self, host: &str, port: u16) -> Lookup {
         let begin = || {
             let name = (host.to_owned(), port);
-            // An address in digits is none of the resolver's business, and takes no thread.
+            // An address in digits is not looked up, and takes no thread.
             let lookup = async move {
                 let found = tokio::net::lookup_host(name).await;
                 found.map(Iterator::collect).map_err(Arc::new)
@@ -94,15 +95,14 @@ impl AsyncDNSResolver for Resolver {
     }
 }
 
-/// Whether whoever connects to any of them stays on this machine. An address of one of its own network cards does not
-/// count: the same one may be another machine's tomorrow.
+/// Whether a connection to any of them stays on this machine. An address of one of its own network cards does not
+/// count: it may be another machine's tomorrow.
 fn are_local(addresses: &[SocketAddr]) -> bool {
     let loopback = |address: &SocketAddr| address.ip().to_canonical().is_loopback();
     !addresses.is_empty() && addresses.iter().all(loopback)
 }
 
-/// How many IPv4 addresses a name has. Of IPv6 addresses one server often has several, and one of each kind is the
-/// usual case.
+/// How many IPv4 addresses a name has. One server often has several IPv6 addresses, and one of each kind is usual.
 fn ipv4(addresses: &[SocketAddr]) -> usize {
     let mut distinct: Vec<&SocketAddr> =
         addresses.iter().filter(|address| address.is_ipv4()).collect();

@@ -1,6 +1,6 @@
 //! A page of the keys of a server that look like locks.
 //!
-//! It decides what looks like one: a string that is the owner of a lease, or says that readers share it. It changes nothing.
+//! It decides what looks like one: a string that is a lease's owner, or says that readers share it. It changes nothing.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ pub(super) async fn scan(session: Arc<Session>, scan: Scan) -> Result<ScanPage, 
     Ok(ScanPage::new(cursor, found))
 }
 
-/// The cursor, and the keys but for the nodes' own.
+/// The cursor and the keys, without the nodes' own.
 fn page(answer: Value) -> Result<ScanPage, NodeError> {
     let unexpected = || NodeError::Unexpected { message: Arc::from("no page of keys") };
     let Value::Array(parts) = answer else { return Err(unexpected()) };

@@ -13,16 +13,16 @@ use crate::protocol::{ClientId, Owner, Resource};
 /// like them are refused as resources.
 pub(super) const OWN: [&[u8]; 3] = [b"quorlock:node", b"quorlock:counters", b"quorlock:older"];
 
-/// Says that a server may be thrown away, so that its quarantine may be skipped. Nothing here sets it.
+/// The key that declares a server a throwaway, whose quarantine may be skipped. Nothing here sets it.
 pub(super) const THROWAWAY: &[u8] = b"quorlock:throwaway";
 
-/// Before the name of a resource it is the key of the line for it.
+/// The prefix of the key of a resource's line.
 pub(super) const LINE: &[u8] = b"quorlock:line:";
 
-/// Before the name of a resource it is the key of those who read it.
+/// The prefix of the key of a resource's readers.
 pub(super) const READERS: &[u8] = b"quorlock:readers:";
 
-/// Before the name of a client it is the channel on which that is told of lines.
+/// The prefix of the channel on which a client is told of lines.
 pub(super) const WAKE: &str = "quorlock:wake:";
 
 /// A script, with its digest.
@@ -30,7 +30,7 @@ pub(super) const WAKE: &str = "quorlock:wake:";
 pub(super) struct Source {
     text: &'static str,
     sha1: String,
-    /// Behind the resources its keys are those of their readers.
+    /// Whether the keys of the readers follow those of the resources.
     reads: bool,
 }
 
@@ -44,7 +44,7 @@ impl Source {
     }
 }
 
-/// The scripts by the names of their texts, and whether their keys are those of readers too.
+/// The scripts by the names of their texts, and whether they take the keys of readers too.
 macro_rules! sources {
     ($($name:ident)+; reads $($reading:ident)+) => {
         $(pub(super) static $name: LazyLock<Source> =
@@ -65,12 +65,12 @@ sources! {
 pub(super) struct Script<'a> {
     pub(super) source: &'static Source,
     pub(super) keys: List<&'a [u8]>,
-    /// The resources whose lines are keys behind the others.
+    /// The resources whose lines follow as keys.
     pub(super) lines: &'a [Resource],
     pub(super) args: List<Arg<'a>>,
 }
 
-/// Keys or arguments. Those of an acquire, a confirm and a release, which are many, need no memory of their own.
+/// Keys or arguments. Those of acquire, confirm and release, the frequent scripts, need no memory of their own.
 #[derive(Clone, Debug)]
 pub(super) enum List<T> {
     One([T; 1]),
@@ -137,7 +137,7 @@ impl ToRedisArgs for Arg<'_> {
     }
 }
 
-/// A key beside that of a resource. It is written in two parts, so that it needs no memory of its own.
+/// A key beside that of a resource, written in two parts, so that it needs no memory of its own.
 struct Beside<'a>(&'static [u8], &'a [u8]);
 
 impl ToRedisArgs for Beside<'_> {
@@ -159,7 +159,7 @@ impl Script<'_> {
         self.write(command, "EVAL", self.source.text);
     }
 
-    /// Whose limit it counts against.
+    /// The limit that it counts against.
     pub(super) fn room(&self) -> Room {
         // By address: each source is one static.
         let acquires = [
@@ -199,7 +199,7 @@ impl Script<'_> {
 mod tests {
     use super::*;
 
-    /// A burst of acquires must never keep a held lease from being renewed or released, nor a node from being looked at.
+    /// A burst of acquires must never keep a held lease from being renewed or released, nor a node from being checked.
     #[test]
     fn only_acquires_count_against_the_limit_of_acquires() {
         let room = |source| {

@@ -1,7 +1,7 @@
 //! A link whose server is known: which process and database it is, what its marker said, and its clock.
 //!
-//! It runs what `codec` has written down, and decides whether a reply may be believed: one that shows a clock that
-//! jumped is an error. Nothing is sent a second time here, except a script that the server said it does not know.
+//! It runs what `codec` has written down, and decides whether a reply counts: one that shows a jumped clock or
+//! exchanged data is an error. Nothing is sent twice here, except a script that the server said it does not know.
 
 use std::{
     sync::{
@@ -42,7 +42,7 @@ pub(super) struct Session {
     lines: Lines,
 }
 
-/// What a session has to do with the lines on its node.
+/// The part of a session in the lines on its node.
 pub(super) struct Lines {
     /// Whether the scripts look at them.
     are_on: AtomicBool,
@@ -59,7 +59,7 @@ impl Lines {
         self.are_on.load(Ordering::Relaxed)
     }
 
-    /// The user has lost a right that they take.
+    /// The user has lost a right that lines need.
     pub(super) fn turn_off(&self) {
         self.are_on.store(false, Ordering::Relaxed);
     }
@@ -99,7 +99,7 @@ impl Session {
         &self.process
     }
 
-    /// Sends a plain command, which counts as an acquire, or as a part of one.
+    /// Sends a plain command, which counts against the limit of acquires.
     pub(super) async fn send(&self, write: impl FnMut(&mut Cmd)) -> Result<Value, NodeError> {
         self.link.begin(Room::Acquires, write)?.await
     }
@@ -119,7 +119,7 @@ impl Session {
         answer.map_err(errors::of_script)
     }
 
-    /// The script is gone by the time that its reply is awaited: it is made anew in the rare case that it is sent again.
+    /// Drops the script before its reply is awaited: in the rare case of a second send it is made anew.
     fn begin<'a>(
         &self,
         script: Script<'a>,
@@ -128,9 +128,9 @@ impl Session {
         self.link.begin(script.room(), |command| write(&script, command))
     }
 
-    /// Runs a script that answers with the node's clock. `sent` is our steady time, read before. The answer does not
-    /// count where the clock was seen to jump since it was asked for, by this reply or by another one: it may be from
-    /// before the jump. Nor does it where the data was exchanged meanwhile: it may be of the older data.
+    /// Runs a script that answers with the node's clock. `sent` is our steady time, read before. The answer is void if
+    /// the clock was seen to jump since the send, in this reply or another: it may predate the jump. It is void too if
+    /// the data was exchanged meanwhile: it may be of the older data.
     pub(super) async fn vote<'a>(
         &self,
         script: impl Fn() -> Script<'a>,
@@ -162,12 +162,12 @@ impl Session {
         self.exchanges.count()
     }
 
-    /// Our steady time: one that may run ahead would make all nodes look as if they had jumped.
+    /// Our steady time: a clock that may run ahead would make all nodes look as if they had jumped.
     pub(super) fn now(&self) -> Timestamp {
         self.runtime.steady()
     }
 
-    /// What the marker said when it was last read; nothing where the data has been exchanged since.
+    /// What the marker said when it was last read; `None` if the data has been exchanged since.
     pub(super) fn known(&self) -> Option<Arc<CachedMarker>> {
         let known = self.known.lock();
         let (_, known) = known.as_ref().filter(|(after, _)| *after == self.exchanges())?;
@@ -179,8 +179,8 @@ impl Session {
         self.known.lock().as_ref().map(|(_, known)| Arc::clone(known))
     }
 
-    /// What the marker said, for a command that relies on it. Since an exchange nothing is known; the marker is being
-    /// read again, and the node may well be what it was.
+    /// What the marker said, for a command that relies on it. After an exchange nothing is known until the marker is
+    /// read again; the node may well be unchanged.
     pub(super) fn ready(&self) -> Result<Arc<CachedMarker>, NodeError> {
         self.known().ok_or_else(|| match self.known_once() {
             Some(_) => NodeError::Outdated,
@@ -188,22 +188,22 @@ impl Session {
         })
     }
 
-    /// Ends when the server has said once more that all its data was dropped or exchanged.
+    /// Ends when the server has reported one more exchange of all its data.
     pub(super) async fn exchanged(&self) {
         self.exchanges.changed().await;
     }
 
-    /// What the node was admitted as, when that was last read.
+    /// The identity that the node was admitted under, as last read.
     pub(super) fn identity(&self) -> Result<Arc<[u8]>, NodeError> {
         self.ready().map(|known| Arc::clone(known.identity()))
     }
 
-    /// The marker has been read, by a look that was sent after so many exchanges.
+    /// Stores the marker that a look has read, which was sent after so many exchanges.
     pub(super) fn learn(&self, exchanges: u64, known: Arc<CachedMarker>) {
         *self.known.lock() = Some((exchanges, known));
     }
 
-    /// The node has told of its head, which an acquire raises. Only a later one of the same state is taken.
+    /// Takes the head that the node reports when an acquire raises it, if it is a later one of the same state.
     pub(super) fn raise(&self, head: &[u8]) {
         let mut known = self.known.lock();
         if let Some((_, known)) = known.as_mut()
@@ -224,21 +224,21 @@ impl Session {
         u32::from_be_bytes([a, b, c, d]) % 1_000_000
     }
 
-    /// How the node's clock stands to ours.
+    /// The offset of the node's clock from ours.
     pub(super) fn clock_offset(&self) -> Option<ClockOffset> {
-        // Read before the lock is taken: it is code of the user's.
+        // Read before the lock is taken: the runtime is user code.
         let now = self.now();
         let node_us = self.clock().at(now)?;
         Some(ClockOffset::between(node_us, self.runtime.wall_us()))
     }
 
-    /// The node's time at which a command sent at `now` has become useless, in microseconds.
+    /// The node's time at which a command sent at `now` becomes useless, in microseconds.
     pub(super) fn latest(&self, now: Timestamp) -> Option<u64> {
         let until = now.saturating_add(self.node_timeout).saturating_add(LATE);
         self.clock().at_most(until)
     }
 
-    /// The same for a command that has also become useless at `until`, by the time that leases are counted in.
+    /// The same for a command that also becomes useless at `until`, by the clock that leases are counted in.
     pub(super) fn latest_until(&self, now: Timestamp, until: Timestamp) -> Option<u64> {
         let left = until.saturating_since(self.runtime.now());
         let limit = self.node_timeout.saturating_add(LATE).min(left);

@@ -1,7 +1,7 @@
-//! Goal: no answer counts behind which the server has exchanged its data, or stepped its clock; and no command that is
-//! useless behind the end of a lease may be executed later than that.
+//! Goal: no answer counts if the server exchanged its data or stepped its clock meanwhile; and no command that is
+//! useless after the end of a lease may be executed later than that.
 //!
-//! Method: a connection whose other end the test has, so that it says what arrives, and in which order.
+//! Method: a connection whose other end the test holds, to decide what arrives in which order.
 
 use futures::{FutureExt as _, future::join};
 use redis::{AsyncConnectionConfig, ProtocolVersion, PushInfo, RedisConnectionInfo};
@@ -28,7 +28,7 @@ const CLIENT: ClientId = ClientId::new([7; 8]);
 /// The server's clock, in microseconds.
 const CLOCK: u64 = 1_700_000_000_000_000;
 
-/// That all its data was dropped or exchanged.
+/// The message that all its data was dropped or exchanged.
 const EXCHANGED: &str = ">2\r\n$10\r\ninvalidate\r\n_\r\n";
 
 /// A session, and the server's end of its connection.
@@ -90,7 +90,7 @@ impl Scripted {
             tracked: Arc::default(),
             watcher: context.watcher(),
         };
-        // As of a connection of ours: the library has no limit, and makes nobody wait.
+        // As in production: the library has no limit, and makes no caller wait.
         let config = AsyncConnectionConfig::new()
             .set_response_timeout(None)
             .set_pipeline_buffer_size(MOST_UNANSWERED)
@@ -127,7 +127,7 @@ impl Scripted {
         Self { session, clock, server, _fleet: fleet }
     }
 
-    /// Asks for a vote, which is answered by all of this at once.
+    /// Asks for a vote, which the server answers with all of this at once.
     async fn answered(&mut self, said: &[&str]) -> Result<Answer, NodeError> {
         let script = || Script {
             source: &LEAVE,
@@ -155,7 +155,7 @@ async fn a_vote_beside_which_the_data_was_exchanged_does_not_count_whichever_arr
         assert_eq!(scripted.session.exchanges(), before + 1);
         assert_eq!(answer.unwrap_err(), NodeError::VoteLapsed);
     }
-    // What is asked for behind it is of the new data.
+    // An answer to a later command is of the new data.
     assert!(scripted.answered(&[&vote(CLOCK)]).await.is_ok());
 }
 
@@ -168,7 +168,7 @@ async fn a_vote_by_a_clock_that_has_jumped_does_not_count() {
     assert!(scripted.answered(&[&vote(CLOCK + 60_000_000)]).await.is_ok());
 }
 
-/// It is looked at again by itself, and until then nothing is sent that relies on what it was.
+/// The marker is read again by itself; until then nothing is sent that relies on the old one.
 #[tokio::test]
 async fn nothing_is_known_of_a_node_behind_an_exchange_until_a_look_that_was_sent_behind_it() {
     let mut scripted = Scripted::new().await;
@@ -186,7 +186,7 @@ async fn nothing_is_known_of_a_node_behind_an_exchange_until_a_look_that_was_sen
     assert_eq!(refused(&scripted), None);
 }
 
-/// By a head that has fallen a backup is told; with one that is behind, each acquire would cost the node more.
+/// A head that has fallen reveals a backup; with an old head, each acquire would cost the node more.
 #[tokio::test]
 async fn the_head_that_an_acquire_was_answered_with_is_the_one_that_the_next_is_sent_with() {
     let scripted = Scripted::new().await;
@@ -197,7 +197,7 @@ async fn the_head_that_an_acquire_was_answered_with_is_the_one_that_the_next_is_
     }
 }
 
-/// A restore that arrives behind the end of its lease would set a key that nobody has any more.
+/// A restore that arrives after the end of its lease would set a key without a holder.
 #[tokio::test]
 async fn a_command_is_useless_at_the_end_of_its_lease_where_that_comes_before_its_own_time() {
     let mut scripted = Scripted::new().await;
@@ -214,13 +214,13 @@ async fn a_command_is_useless_at_the_end_of_its_lease_where_that_comes_before_it
         let least = u64::try_from(limit.as_micros()).unwrap();
         assert!((CLOCK + least..=CLOCK + most).contains(&latest), "{left:?}: {latest}");
     }
-    // Of what is left now, and not of what was left when the time was read that is counted from.
+    // From what is left now, not from what was left when `now` was read.
     scripted.clock.pass(own / 8);
     let latest = ends(&scripted, own / 4).unwrap();
     assert!(latest < CLOCK + u64::try_from((own / 4).as_micros()).unwrap(), "{latest}");
 }
 
-/// What comes of extensions where a server says this to one script after the other, and how many it was asked for.
+/// The results of extensions when a server gives its scripts these answers in turn, and how many scripts it was sent.
 async fn extended(names: &[&str], said: &[&str]) -> (Result<Vec<bool>, NodeError>, usize) {
     let Scripted { session, mut server, _fleet, .. } = Scripted::new().await;
     let command = |name: &&str| Command::Extend {
@@ -261,7 +261,7 @@ async fn extensions_that_are_refused_together_are_asked_for_one_by_one_and_one_a
     assert_eq!(asked, 1);
 }
 
-/// Else a server that hangs would be sent more and more.
+/// Otherwise a server that hangs would be sent more and more.
 #[tokio::test]
 async fn a_command_that_nobody_waits_for_any_more_counts_until_it_is_answered() {
     const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
@@ -274,7 +274,7 @@ async fn a_command_that_nobody_waits_for_any_more_counts_until_it_is_answered() 
         sent += 1;
     }
     let mut ended = std::pin::pin!(link.ended());
-    // By this they are awaited.
+    // The first poll begins to await them.
     assert!(ended.as_mut().now_or_never().is_none());
     assert_eq!(begin().err(), Some(NodeError::Overloaded));
     let answers = async {

@@ -1,7 +1,7 @@
 //! Keeps one node connected: connect, check, publish, wait for the end, and again, for ever.
 //!
 //! It decides how long to wait between attempts to connect. It never fails for good, not even by a panic of the client
-//! library or of the runtime, and nobody waits for it.
+//! library or of the runtime, and no caller waits for it.
 
 use std::{
     panic::AssertUnwindSafe,
@@ -32,10 +32,10 @@ use crate::{
     telemetry::{self, NodeShown},
 };
 
-/// The pauses between attempts grow from this one, each jittered by half, to one that depends on what is held.
+/// The pauses between attempts grow from this one, each jittered by half, to one that depends on the held leases.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 
-/// The pause where nothing hurries.
+/// The longest pause while no short lease is held.
 const LONGEST_PAUSE: Duration = UNHURRIED;
 
 /// A connection that lasted this long was a good one: the next pause begins small again.
@@ -67,11 +67,11 @@ async fn supervise(node: &Arc<Shared>, context: &NodeContext) {
                         Either::Right(_) => break,
                     }
                 };
-                // The server may be found behind the address of another node from now on.
+                // Another node may claim this server a node timeout later.
                 drop(claim);
                 publish(node, context, NodeState::Down { reason }, 0);
                 if context.runtime().now().saturating_since(started) >= GOOD_FOR {
-                    // The next attempt follows at once: a server that was restarted is there again soon.
+                    // The next attempt follows at once: a restarted server is back soon.
                     pause = Duration::ZERO;
                 }
             }
@@ -87,7 +87,7 @@ async fn supervise(node: &Arc<Shared>, context: &NodeContext) {
                     }
                     other => Arc::from(other.to_string()),
                 };
-                // Asked each time: what hurries may have begun during the last pause.
+                // Asked each time: a short lease may have begun during the last pause.
                 pause = pause.min(context.longest_pause());
                 let shown = NodeShown { node: context.id(), address: node.address.display() };
                 telemetry::node_unreachable(shown, &reason);
@@ -116,7 +116,7 @@ async fn closed(node: &Shared) {
     }
 }
 
-/// Shows the node as it is without a connection, after so many more attempts have failed.
+/// Publishes the state of a node without a connection, and counts so many more failed attempts.
 fn publish(node: &Shared, context: &NodeContext, state: NodeState, failed: u64) {
     {
         // Both under one lock: no command finds the session of a node that is shown as down.
@@ -128,8 +128,8 @@ fn publish(node: &Shared, context: &NodeContext, state: NodeState, failed: u64) 
     context.changed();
 }
 
-/// One attempt to connect. The TLS library panics where it lacks a provider, and others may panic too: then there is
-/// no connection, and another attempt follows.
+/// One attempt to connect. The TLS library panics without a provider, and others may panic too: a panic is a failed
+/// attempt.
 async fn attempt(
     node: &Arc<Shared>,
     context: &NodeContext,
@@ -155,7 +155,7 @@ async fn connect(
         watcher: context.watcher(),
     };
     let config = AsyncConnectionConfig::new()
-        // The limit below has the words for it.
+        // The limit below has the better message.
         .set_connection_timeout(None)
         // The engine has a limit of its own, and a late reply is a sign of life that must be heard.
         .set_response_timeout(None)
@@ -188,7 +188,7 @@ async fn connect(
     {
         Either::Left((result, _)) => result?,
         Either::Right(((), _)) => {
-            // A server without TLS waits for the end of a line, and so for ever.
+            // A server without TLS waits for the end of a line, which never comes.
             let reason = Arc::from(if node.address.is_encrypted() {
                 "no answer within the connect timeout, as of a port without TLS: write redis:// for one"
             } else {

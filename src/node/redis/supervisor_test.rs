@@ -1,8 +1,8 @@
-//! Goal: the pauses between attempts to connect begin small again behind a connection that lasted, and no two clients of a
-//! fleet draw the same ones.
+//! Goal: after a connection that lasted, the pauses between attempts to connect begin small again, and no two clients
+//! of a fleet draw the same ones.
 //!
-//! Method: a real server that is killed and started again, and a time that passes where somebody sleeps, and nowhere else:
-//! whatever the machine does, the pauses are those that were asked for.
+//! Method: a real server that is killed and started again, and a clock that advances only by sleeps: whatever the
+//! machine does, the pauses are those that were asked for.
 
 use std::future::pending;
 
@@ -19,10 +19,10 @@ use crate::{
     runtime::{Runtime, Task},
 };
 
-/// No sleep of this length ends here: it is a limit.
+/// A sleep of this length never ends: it is a limit.
 const LIMIT: Duration = Duration::from_secs(3600);
 
-/// A time that passes by sleeps alone, and draws that are always the same.
+/// A clock that advances by sleeps alone, and draws that are always the same.
 #[derive(Debug, Default)]
 struct Sleeps {
     passed: Lock<Duration>,
@@ -78,7 +78,7 @@ fn context(runtime: &Arc<Sleeps>, fleet: &Arc<Fleet>) -> NodeContext {
     NodeContext::new(NodeId::new(0), runtime, Arc::clone(fleet), Arc::new(settings))
 }
 
-/// A node that is supervised for as long as somebody waits for something.
+/// A node that is supervised while the test blocks on its executor.
 struct Supervised {
     server: Server,
     runtime: Arc<Sleeps>,
@@ -111,7 +111,7 @@ impl Supervised {
         self.until(|it| it.node.shared.view().session.is_some());
     }
 
-    /// The server ends all connections. Returns the pause behind that.
+    /// The server ends all connections. Returns the pause after that.
     fn loses_the_connection(&self) -> Duration {
         self.runtime.slept.lock().clear();
         self.server.kill_clients();
@@ -130,7 +130,7 @@ fn behind_a_connection_that_lasted_the_next_attempt_follows_at_once_however_long
     supervised.connects();
     supervised.runtime.pass(GOOD_FOR);
     assert_eq!(supervised.loses_the_connection(), Duration::ZERO);
-    // One that ends as soon as it is there does not count: a server in trouble would be asked without a pause.
+    // A connection that ends at once does not count: else a server in trouble would be asked without a pause.
     supervised.connects();
     let pauses = [(); 3].map(|()| {
         supervised.runtime.pass(GOOD_FOR - FIRST_PAUSE * 4);

@@ -1,6 +1,6 @@
-//! What each script is made of: a constant that says what of it runs, and the files of `scripts` in this order.
+//! The text of each script: a constant that selects what of it runs, and the files of `scripts` in this order.
 //!
-//! Text alone, so that tests can run the same against a server by themselves.
+//! Text alone, so that tests can run the same scripts against a server.
 
 /// The text of a script for one kind of lease.
 macro_rules! text {

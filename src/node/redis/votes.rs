@@ -1,7 +1,7 @@
 //! Runs the commands that vote, restore or release on a session.
 //!
-//! It decides whether a command may be sent at all: not under another state of the node than its round knew. Nothing
-//! is sent a second time here, but for the extensions of a message that the server rejected as a whole.
+//! It decides whether a command may be sent: never under another state of the node than its round knew. Nothing is sent
+//! twice here, except the extensions of a message that the server rejected as a whole.
 
 use std::{sync::Arc, time::Duration};
 
@@ -58,7 +58,7 @@ pub(super) fn execute(session: Arc<Session>, command: Command) -> NodeCall {
     }
 }
 
-/// Sends several commands: extensions as one script, whatever else one by one.
+/// Sends several commands: together if all are extensions, otherwise one by one.
 pub(super) fn execute_many(
     session: Arc<Session>,
     commands: Vec<Command>,
@@ -83,7 +83,7 @@ async fn acquire_classic(
     if codec::acquired_classic(&answer)? {
         return Ok(Reply::Granted(Granted::DONE));
     }
-    // It is larger than all the rest, and rare.
+    // Boxed: it is larger than all the rest, and rare.
     Ok(Reply::Denied(Box::pin(holder(&session, resource)).await))
 }
 
@@ -123,10 +123,10 @@ async fn acquire(
 ) -> Result<Reply, NodeError> {
     let Asked { target, owner, ttl, note } = asked;
     let known = session.ready()?;
-    // A round that knew another state of the node than the session does now would be refused: it is not sent.
+    // The node would refuse a round that knew another state of it than the session does: it is not sent.
     let head = known.head_for(mark).ok_or_else(|| known.refusal())?;
     let now = session.now();
-    // Zero says that there is no limit: a clock that was never read cannot be compared with.
+    // Zero means no limit: a clock that was never read gives none.
     let latest = session.latest(now).unwrap_or(0);
     let (order, has_line) = ((&target, first), session.lines().are_on());
     let script = || {
@@ -145,7 +145,7 @@ async fn acquire(
         let watcher = session.lines().watcher();
         target.lines().iter().for_each(|resource| watcher.line(resource, hint));
     }
-    // Whichever slot ends soonest, another one may be freed before.
+    // Not for slots: another slot may be freed before the one that ends first.
     if is_foreign
         && !target.is_any()
         && let Some(resource) = in_the_way(&target, &reply)
@@ -155,7 +155,7 @@ async fn acquire(
     Ok(reply)
 }
 
-/// Which of the resources a denial speaks of.
+/// The resource that a denial is about.
 fn in_the_way<'a>(target: &'a Target, reply: &Reply) -> Option<&'a Resource> {
     match reply {
         Reply::Denied(Denial { which: Some(which), .. }) => {
@@ -165,27 +165,27 @@ fn in_the_way<'a>(target: &'a Target, reply: &Reply) -> Option<&'a Resource> {
     }
 }
 
-/// A right that is missing may be one to a line, taken away since the connection was checked. What comes next does without.
+/// Turns lines off: the missing right may be one that they need, revoked since the connection was checked.
 fn forbidden(session: &Session, error: &NodeError) {
     if matches!(error, NodeError::Rejected { code, .. } if &**code == "NOPERM") {
         session.lines().turn_off();
     }
 }
 
-/// Has the server tell when a key of another program's is gone or changed. Where it does not, the poll sees it.
+/// Makes the server report when another program's key is gone or changed. Where it does not, the poll sees it.
 async fn track(session: &Session, resource: &Resource) {
     let lines = session.lines();
     if !lines.tracked().add(resource) {
         return;
     }
-    // The server tracks what the command reads that comes after the first. Should another thread have sent one between
-    // them, the server tells of keys that nobody asked for.
+    // The server tracks what the command after the first one reads. If another thread sends one in between, the server
+    // reports keys that nobody asked for.
     let (caching, read) = join(
         session.send(codec::track_next),
         session.send(|command| codec::first_byte(resource, command)),
     )
     .await;
-    // Its value may be nothing; only its time says that it is gone.
+    // A value may be empty; only `PTTL` says that the key is gone.
     let left = |command: &mut _| codec::remaining(resource, command);
     let is_gone = matches!(&read, Ok(Value::BulkString(byte)) if byte.is_empty())
         && matches!(session.send(left).await, Ok(Value::Int(-2)));
@@ -212,7 +212,7 @@ async fn confirm(
     codec::confirmed(&answer, token).map_err(|error| refused_under(&session, mark, error))
 }
 
-/// A node that refused what was asked of it in a state that has been looked at again since is well.
+/// The marker was read again since the send, and is another one: the round is outdated, and the node is well.
 fn refused_under(session: &Session, mark: EpochMark, error: NodeError) -> NodeError {
     match error {
         NodeError::NotAdmitted
@@ -232,15 +232,15 @@ async fn restore(
 ) -> Result<Reply, NodeError> {
     let Asked { target, owner, ttl, note } = asked;
     let now = session.now();
-    // Here zero is always past by a node's clock, so that one which was never read restores nothing.
+    // Zero is always past by a node's clock: with a clock that was never read, nothing is restored.
     let latest = session.latest_until(now, until).unwrap_or(0);
     let identity = if fenced { Some(session.identity()?) } else { None };
     let script = || codec::restore(identity.as_deref(), &target, owner, ttl, latest, note.as_ref());
     codec::restored(&session.vote(script, now).await?)
 }
 
-/// Extends many keys with one script; where the server rejects it as a whole, as for one key that the user has no
-/// right to, one by one, so that the others are extended.
+/// Extends many keys with one script. If the server rejects it as a whole, as for one key without rights, extends them
+/// one by one, so that the others are extended.
 async fn extend_together(
     session: Arc<Session>,
     commands: Vec<Command>,
@@ -277,7 +277,7 @@ async fn one_by_one(
     join_all(commands.into_iter().map(one)).await
 }
 
-/// Extensions of readers are a script of their own, beside that of the others; so is each of one that was a writer.
+/// Splits a mix: readers' extensions are one script, the others another, and each downgraded writer's one of its own.
 async fn extend_both(
     session: Arc<Session>,
     commands: Vec<Command>,
@@ -289,7 +289,7 @@ async fn extend_both(
         let of_these = all.map(|(command, _)| command.clone()).collect();
         Box::pin(extend_together(Arc::clone(&session), of_these))
     };
-    // One that fails as a whole leaves the answers to the other as they are.
+    // A part that fails as a whole leaves the answers of the other part as they are.
     let each = |answers: Result<Vec<_>, NodeError>| {
         let count = reads.len();
         answers.unwrap_or_else(|error| vec![Err(error); count]).into_iter()
@@ -306,7 +306,7 @@ fn only(mut replies: Vec<Result<Reply, NodeError>>) -> Result<Reply, NodeError> 
     replies.pop().unwrap_or_else(missing)
 }
 
-/// Extends keys with one script, in classic mode where no lease has a token.
+/// Extends keys with one script: the classic one unless every lease has a token.
 async fn extend(
     session: Arc<Session>,
     commands: Vec<Command>,

@@ -1,13 +1,14 @@
-//! Says which figures are of code that has been changed since. It decides what each part is about; git says what has changed.
+//! Finds the figures whose code has changed since they were made. `ABOUT` lists what each part is about; git says what
+//! changed.
 //!
-//! It must never take a commit for the last one because nothing is known of it: one that the history does not have counts as
-//! one before changes.
+//! It must never take a commit for the last one because nothing is known of it: a commit that the history lacks counts
+//! as one before changes.
 
 use std::{path::Path, process::Command};
 
 use serde_json::{Map, Value, json};
 
-/// What the figures of a part are about; those of all others are about the whole crate. The worlds of the model are part of
+/// What the figures of a part are about; every other part is about the whole crate. The worlds of the model are part of
 /// what is exhausted.
 const ABOUT: [(&str, &[&str]); 5] = [
     ("model", &["core/src", "tests/proof/model"]),
@@ -39,14 +40,14 @@ pub(crate) fn has_history(root: &Path) -> bool {
     root.join(".git").exists() && asked.is_ok_and(|said| said.stdout.starts_with(b"false"))
 }
 
-/// Whether what a part is about is another in the work tree than at the commit.
+/// Whether what a part is about differs between the commit and the work tree.
 fn is_changed(root: &Path, part: &str, commit: &str) -> bool {
     let mut git = Command::new("git");
     git.current_dir(root).args(["diff", "--quiet", commit, "--"]).args(about(part)).args(NO_CODE);
     !git.output().is_ok_and(|said| said.status.success())
 }
 
-/// Of each part, the commits of its lines behind which what it is about has been changed.
+/// For each part, the commits of its lines after which the code in question changed.
 pub(crate) fn changed(root: &Path, figures: &Value) -> Value {
     let parts = figures.get("parts").and_then(Value::as_object).into_iter().flatten();
     let parts = parts.filter_map(|(part, lines)| {

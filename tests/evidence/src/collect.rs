@@ -1,5 +1,5 @@
-//! Adds up the lines that runs have left: `COMMIT/NAME.jsonl` is the part of that name, run at that commit of `src`, and lines
-//! of one configuration become one, that names its commits.
+//! Adds up the lines that runs have left. `COMMIT/NAME.jsonl` is part NAME, run at that commit of `src`. The lines of
+//! one configuration become one line that names its commits.
 //!
 //! Counts are added. A search that begins anew each time, as those of `model` and `planted` do, counts once, by the run that saw
 //! the most states; its violations are added all the same. Seeds by which a run can be repeated are no counts. Nothing is left
@@ -16,7 +16,8 @@ const ANEW: [&str; 2] = ["model", "planted"];
 /// Lines of each part.
 type Lines = BTreeMap<String, Vec<Map<String, Value>>>;
 
-/// All figures, with when and of which commits they are: of these directories, each named by its commit, and of the one by hand.
+/// All figures, with their dates and commits: from these directories, each named by its commit, and from the one kept
+/// by hand.
 pub(crate) fn figures(runs: &[&Path], by_hand: Option<&Path>) -> Result<Value, Box<dyn Error>> {
     let (mut all, mut dates) = (Lines::new(), Vec::new());
     for directory in runs {

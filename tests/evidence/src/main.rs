@@ -33,7 +33,7 @@ fn directories(runs: &Path, commits: &[String]) -> Result<Vec<PathBuf>, Box<dyn 
     let all = fs::read_dir(runs)?.map(|entry| Ok(entry?.path()));
     let mut all = all.collect::<Result<Vec<_>, Box<dyn Error>>>()?;
     all.retain(|directory| directory.join("runs").exists());
-    // The latest last, so that of two searches that saw as many states it is the one that is shown.
+    // The latest comes last: of two searches that saw equally many states it is shown.
     all.sort_by_key(|directory| {
         fs::metadata(directory.join("runs")).and_then(|it| it.modified()).ok()
     });

@@ -1,15 +1,16 @@
 //! Fills figures into the text of the page. Pure: the same text and the same figures give the same page.
 //!
 //! In the text stands, between two braces on each side:
-//! - `date`, `machine`, and `commits PART`: of which commits its figures are. Here and in the column `commit`, those behind
-//!   which has been changed what the figures are about come first, and say so;
-//! - `sum PART FIELD`, `count PART`: one number; `yes PART FIELD`: of how many lines it is true, of all; `share PART A/B`: the one
-//!   sum in percent of the other;
+//! - `date`, `machine`, and `commits PART`: the commits of its figures. Here and in the column `commit`, commits after
+//!   which the code in question changed come first, and say so;
+//! - `sum PART FIELD`, `count PART`: one number; `yes PART FIELD`: how many of all lines it is true of;
+//!   `share PART A/B`: the one sum in percent of the other;
 //! - `kinds PART GROUP`, `all PART GROUP`, `least PART GROUP`: how many fields have a name that begins so, such as the kinds of
 //!   `fault`; their sum, and the least of them. `S#` is S and a number;
 //! - `table PART FIELD, FIELD`: a row for each configuration; `A/B` is a share in percent;
-//! - `families PART FIELD, FIELD`: a row for all configurations whose names have the same first word, with sums, or of how many it
-//!   is true. `configurations` is how many they are; `OTHER/FIELD` is of the lines of another part, of the same family.
+//! - `families PART FIELD, FIELD`: a row for all configurations whose names share their first word, with sums, or how
+//!   many it is true of. `configurations` counts them; `OTHER/FIELD` takes the lines of another part, of the same
+//!   family.
 //!
 //! A paragraph in which a figure is missing says that it has not been run, and nothing else; in a row of a table that is written
 //! out, a dash stands for the figure alone. A word that is not known is an error.
@@ -114,7 +115,7 @@ fn family(line: &Value) -> &str {
     name.split('_').next().unwrap_or_default()
 }
 
-/// Of how many lines it is true, of all.
+/// How many of all lines it is true of.
 fn yes(lines: &[&Value], field: &str) -> String {
     let so = lines.iter().filter(|line| line.get(field) == Some(&Value::Bool(true)));
     format!("{} of {}", so.count(), lines.len())
@@ -150,7 +151,7 @@ fn families(figures: &Value, part: &str, fields: &str) -> String {
     text
 }
 
-/// The commits of a part behind which has been changed what it is about.
+/// The commits of a part after which the code in question changed.
 fn changed<'a>(figures: &'a Value, part: &str) -> Vec<&'a str> {
     let changed = figures.get("changed").and_then(|parts| parts.get(part)?.as_array());
     changed.into_iter().flatten().filter_map(Value::as_str).collect()
@@ -176,7 +177,7 @@ fn commits(lines: &[Value], changed: &[&str]) -> String {
     told(commits.into_iter(), changed)
 }
 
-/// What stands in the place of a request; none where it has not been run.
+/// The text that replaces a request; `None` where the part has not been run.
 fn answer(request: &str, figures: &Value) -> Result<Option<String>, String> {
     let words: Vec<&str> = request.splitn(3, ' ').collect();
     let unknown = || format!("unknown: {request}");
@@ -245,7 +246,7 @@ pub(crate) fn page(claims: &str, figures: &Value) -> Result<String, String> {
     Ok(paragraphs.join("\n\n") + "\n")
 }
 
-/// A line for each configuration of each part, for people at a terminal: what there is most of is left out.
+/// A line for each configuration of each part, for people at a terminal, without the counts of scenarios and faults.
 #[allow(dead_code, reason = "the test of the page takes this file too")]
 pub(crate) fn summary(figures: &Value) -> String {
     let mut text = String::new();

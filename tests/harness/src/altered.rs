@@ -10,7 +10,7 @@ use quorlock::{
     runtime::{Runtime, Task},
 };
 
-/// What is different: whatever is not overridden, `inner` does.
+/// What differs: `inner` does whatever is not overridden.
 pub trait Alter: Send + Sync + fmt::Debug + 'static {
     /// The runtime that does the rest.
     fn inner(&self) -> &dyn Runtime;

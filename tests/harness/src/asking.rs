@@ -1,6 +1,6 @@
-//! A runtime that looks at something whenever it is asked, on the thread that asks.
+//! A runtime that runs a test's closure each time it is asked anything, on the calling thread.
 //!
-//! A test says at what. Where the thread that asks has a lock that is looked at, it hangs.
+//! It hangs where that thread holds a lock that the closure takes.
 
 use std::{cell::Cell, fmt};
 
@@ -10,18 +10,18 @@ use quorlock::{
 };
 
 thread_local! {
-    /// What it looks at may ask for the time itself.
+    /// The closure may itself ask for the time.
     static LOOKS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The runtime that looks, and leaves the rest to `inner`.
+/// Runs the closure, and leaves the rest to `inner`.
 pub struct Asking<R> {
     inner: R,
     look: Box<dyn Fn() + Send + Sync>,
 }
 
 impl<R> Asking<R> {
-    /// With what it does when it is asked; while it does that, it does no more.
+    /// `look` runs at each call; calls from inside `look` do not run it again.
     pub fn new(inner: R, look: impl Fn() + Send + Sync + 'static) -> Self {
         Self { inner, look: Box::new(look) }
     }

@@ -55,7 +55,7 @@ impl Companion {
         self.process.take_stdout().expect("the output is taken once")
     }
 
-    /// Writes a line to its input. One that has ended does not hear it.
+    /// Writes a line to its input. A process that has ended does not hear it.
     pub fn say(&mut self, line: &str) {
         if let Some(input) = &mut self.input {
             let _ = input.write_all(format!("{line}\n").as_bytes());

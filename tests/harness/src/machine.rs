@@ -1,4 +1,4 @@
-//! How busy the machine is: what a test of times may put down to others on it, and no more.
+//! How busy the machine is: what a test of times may blame on other load, and no more.
 //!
 //! It must never excuse what does not depend on time, and must not be run by what is measured.
 
@@ -20,7 +20,7 @@ pub fn cpu_time() -> Duration {
     Duration::new(whole, u32::try_from(spent.tv_nsec).expect("it is below a second"))
 }
 
-/// How late a thread that has little to do comes to what is due. It watches until it is dropped.
+/// How late a nearly idle thread wakes. It watches until it is dropped.
 #[derive(Debug)]
 pub struct Lateness {
     samples: Arc<Mutex<Vec<(Instant, Duration)>>>,
@@ -44,7 +44,7 @@ impl Lateness {
         this
     }
 
-    /// The longest of those that it came to in this time, or the whole time where it came to none.
+    /// The longest delay of a wake-up in this time, or the whole time where there was none.
     pub fn longest(&self, from: Instant, to: Instant) -> Duration {
         let samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
         let within = samples.iter().filter(|(at, _)| (from..=to).contains(at));

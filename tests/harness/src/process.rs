@@ -37,7 +37,7 @@ impl Process {
         Self::start(command)
     }
 
-    /// Starts whatever it is, and its watchdog.
+    /// Starts any command, and its watchdog.
     pub(crate) fn start(mut command: Command) -> Self {
         // A key pressed at the terminal is for this process, which ends its children itself.
         command.process_group(0);
@@ -67,12 +67,12 @@ impl Process {
         self.child.id()
     }
 
-    /// What it writes, where it was started so.
+    /// Its output, where it is piped.
     pub(crate) fn take_stdout(&mut self) -> Option<ChildStdout> {
         self.child.stdout.take()
     }
 
-    /// What it reads, where it was started so.
+    /// Its input, where it is piped.
     pub(crate) fn take_stdin(&mut self) -> Option<ChildStdin> {
         self.child.stdin.take()
     }

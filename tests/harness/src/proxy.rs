@@ -39,7 +39,7 @@ pub(crate) struct Faults {
 /// What is wrong with the connections that were open at some moment, and with no other.
 #[derive(Clone, Copy, Debug, Default)]
 struct Late {
-    /// Those with a smaller number.
+    /// The connections with smaller numbers.
     below: u64,
     held_back: bool,
     severed: bool,
@@ -71,7 +71,7 @@ impl Shared {
 #[derive(Debug)]
 pub struct Proxy {
     port: u16,
-    /// What the server is called that it began with.
+    /// The name of the server that it began with.
     named: String,
     shared: Shared,
     thread: Option<JoinHandle<()>>,
@@ -118,12 +118,12 @@ impl Proxy {
         self.port
     }
 
-    /// `redis://127.0.0.1:PORT#NAME`, the name that of the server which it began with: to the fleet it is that node.
+    /// `redis://127.0.0.1:PORT#NAME`, with the name of the server that it began with: to the fleet it is that node.
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}#{}", self.port, self.named)
     }
 
-    /// Sends whoever connects from now on to another port. Connections that are open stay where they are.
+    /// Sends new connections to another port. Open connections stay where they are.
     pub fn retarget(&self, target_port: u16) {
         self.shared.target.1.store(target_port, Ordering::SeqCst);
     }
@@ -155,8 +155,8 @@ impl Proxy {
         self.shared.faults.send_modify(|faults| faults.drop_replies = on);
     }
 
-    /// Passes replies through this before they are delivered. It is given what one read has returned, which is a whole
-    /// reply where one is awaited at a time.
+    /// Passes replies through this function before they are delivered. It is given what one read has returned: a whole
+    /// reply where the client awaits one at a time.
     pub fn alter_replies(&self, alter: fn(Vec<u8>) -> Vec<u8>) {
         self.shared.faults.send_modify(|faults| faults.alter = Some(alter));
     }
@@ -175,12 +175,12 @@ impl Proxy {
         self.shared.held.load(Ordering::SeqCst)
     }
 
-    /// Ends these connections for their clients, as somebody on the way may. The server does not learn of it.
+    /// Ends these connections for their clients, as a middlebox may. The server does not learn of it.
     pub fn sever(&self) {
         self.shared.faults.send_modify(|faults| faults.late.severed = true);
     }
 
-    /// The number of clients that have connected since then and still are.
+    /// The number of clients that have connected since `hold_back` and still are.
     pub fn made_anew(&self) -> usize {
         let below = self.shared.faults.borrow().late.below;
         self.shared.open().0.range(below..).count()
@@ -201,8 +201,8 @@ impl Proxy {
         self.shared.open().0.range(..below).count()
     }
 
-    /// Whoever asks the server for this script on a connection that is made from now on, by its digest or in full, has it run
-    /// the other one: for tests of what a line of it is there for.
+    /// On connections made from now on, a request for this script, by its digest or in full, runs the other script: for
+    /// tests of what a line of it is there for.
     pub fn exchange_script(&self, script: &str, other: &str) {
         self.shared.exchanged().push(Exchanged::new(script, other));
     }

@@ -9,7 +9,8 @@ use redis::{Client, Connection};
 
 use crate::Server;
 
-/// Takes the write of token ARGV[1], unless ARGV[2] says to compare and a larger one has been here, or a reader after it.
+/// Takes the write of token ARGV[1]. Where ARGV[2] is 1, it refuses where a larger token, or a reader with one no
+/// smaller, was here.
 const WRITE: &str = "
     local largest = tonumber(redis.call('GET', KEYS[1]) or '0')
     local token = tonumber(ARGV[1])
@@ -19,7 +20,7 @@ const WRITE: &str = "
     redis.call('RPUSH', KEYS[2], ARGV[1])
     return 1";
 
-/// Lets a reader look whose token is ARGV[1], unless somebody has written with a larger one.
+/// Lets a reader with token ARGV[1] look, unless a writer had a larger one.
 const READ: &str = "
     local largest, token = tonumber(redis.call('GET', KEYS[1]) or '0'), tonumber(ARGV[1])
     if token < largest then return 0 end
@@ -47,7 +48,7 @@ impl Register {
         )
     }
 
-    /// Whether it took the write. One that is not fenced is always taken: that is a planted bug.
+    /// Whether it took the write. A write that is not fenced is always taken: that is a planted bug.
     pub fn write(&mut self, resource: usize, token: u64, fenced: bool) -> bool {
         let mut write = redis::cmd("EVAL");
         write

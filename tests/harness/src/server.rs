@@ -39,7 +39,7 @@ pub const RIGHTS: [&str; 15] = [
     "+client|tracking",
 ];
 
-/// What whoever waits needs besides, to stand in line and to be woken, beside the keys of lines.
+/// What a waiter needs besides, to stand in line and to be woken, beside the keys of lines.
 pub const LINE_RIGHTS: [&str; 11] = [
     "&quorlock:wake:*",
     "+exists",

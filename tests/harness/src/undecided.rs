@@ -1,7 +1,7 @@
 //! Tests that cannot decide on this machine, for a right, a program or a network that is missing: they say so, and are counted.
 //!
-//! A note for each is left below `target/tmp/undecided`, and is gone when the test has decided again. `tests/run` shows the
-//! notes and fails where there are more than three. It must never be what a test says of a machine that is merely busy.
+//! Each leaves a note below `target/tmp/undecided`, which is gone when the test has decided again. `tests/run` shows
+//! the notes and fails where there are more than three. That a machine is merely busy must never be the reason.
 
 use std::{fmt::Display, fs, path::Path};
 
@@ -52,7 +52,7 @@ pub fn decide(target: &Path, test: &str) {
     let _ = fs::remove_file(target.join("undecided").join(name(test)));
 }
 
-/// Of a function inside the test, or of a closure there: that of the test.
+/// The name of the test around this function or closure.
 fn name(inside: &str) -> String {
     let inside = inside.strip_suffix("::here").unwrap_or(inside);
     inside.trim_end_matches("::{{closure}}").to_owned()

@@ -1,7 +1,8 @@
 //! The wall clock of a server, in the hands of a test: ahead of the system's, behind it, or standing still.
 //!
-//! The server reads it through a preload shim (`wall_clock.c`, built here with `cc`), which lies beside the program of the
-//! test under one name: one that runs beside this one puts the same there. The monotonic clock is not touched.
+//! The server reads it through a preload shim (`wall_clock.c`, built here with `cc`). The shim lies beside the test
+//! program under one name; another test program that runs meanwhile puts the same there. The monotonic clock is not
+//! touched.
 
 use std::{
     io::Write,
@@ -29,7 +30,7 @@ impl WallClock {
         Self::showing(0, false)
     }
 
-    /// One that stands at this time, in microseconds since 1970, until it is set.
+    /// A clock that stands at this time, in microseconds since 1970, until it is set.
     pub fn standing_at(us: i64) -> Self {
         Self::showing(us, true)
     }

@@ -90,7 +90,7 @@ fn the_control_helpers_say_what_the_server_does() {
     assert!(server.keys().is_empty());
 
     let mut other = server.control();
-    // One that listens is no `normal` client any more.
+    // A client that listens is no `normal` client any more.
     let mut listens = server.control();
     let mut channel = listens.as_pubsub();
     channel.subscribe("channel").unwrap();

@@ -1,4 +1,4 @@
-//! A mutant in a copy of its own: one that stands in no function, or cannot be woven.
+//! A mutant in a copy of its own: it stands in no function, or cannot be woven.
 
 use std::fs;
 
@@ -10,8 +10,8 @@ use super::{
     work::Work,
 };
 
-/// Whether one that could not be woven may compile by itself: outside of functions, and where what is returned has no name, so
-/// that there can be but one kind of it.
+/// Whether a mutant that could not be woven may compile by itself: outside of functions, and in functions that return
+/// `impl …`, which can be of only one type.
 pub(crate) fn may_compile(work: &Work, mutant: &Mutant) -> bool {
     let Some(function) = &mutant.function else { return true };
     let Ok(text) = fs::read_to_string(work.root.join(&mutant.file)) else { return true };
@@ -36,7 +36,7 @@ fn of_copy(work: &Work, judges: &Judges) -> Result<Verdict> {
         return Ok(Verdict::Unviable);
     }
     for programs in CORE.programs {
-        // A constant of the tests may be made of it.
+        // A constant of the tests may depend on the mutant.
         let Ok(programs) = work.build(&work.plain, programs) else {
             return Ok(Verdict::Unviable);
         };

@@ -1,7 +1,7 @@
 //! What the tests say of a mutant.
 //!
-//! Where they wait for servers and for each other, a limit is one of time, and who has failed is asked again without the
-//! mutant: what fails then too is no judge any more.
+//! Tests that wait for servers and for each other are limited by time too. Where one of them fails, it runs again
+//! without the mutant: where it fails then too, it is no judge any more.
 
 use std::{
     cmp::Reverse,
@@ -28,16 +28,16 @@ use super::{
 /// Tests that take less are run together.
 const QUICK: Duration = Duration::from_millis(50);
 
-/// So many of them.
+/// How many of them run together.
 const TOGETHER: usize = 12;
 
-/// A process has so many seconds of a processor, and ten times as much as its tests take without a mutant.
+/// Processor seconds that a run may take, beside ten times what its tests take without a mutant.
 const SECONDS: u64 = 3;
 
-/// So often one that does not end is met before no other is tried.
+/// How many endless tests are met before no other is tried.
 const PATIENCE: u32 = 2;
 
-/// So many seconds, and five times as much as it takes without a mutant, has a run that waits.
+/// Seconds that a run of waiting tests may take, beside five times what they take without a mutant.
 const WAITS: u64 = 15;
 
 /// A test that waits for longer is no judge.
@@ -62,21 +62,21 @@ pub(crate) struct Test {
     program: Program,
     name: String,
     takes: Duration,
-    /// The functions, or branches of scripts, that it comes through.
+    /// The functions, or branches of scripts, that it reaches.
     reaches: BTreeSet<u32>,
 }
 
-/// The judges of a part, and whom they have found.
+/// The tests that judge a part, and what they have found.
 #[derive(Debug)]
 pub(crate) struct Judges {
     pub(crate) tests: Vec<Test>,
-    /// Whether they wait.
+    /// Whether they wait for servers.
     waits: bool,
-    /// As long may those take together that wait, for one mutant.
+    /// How long the waiting tests may take together for one mutant.
     budget: Duration,
     /// How many mutants of a file a test has found.
     finds: Mutex<BTreeMap<(String, String), u32>>,
-    /// Who fails without a mutant.
+    /// Tests that fail without a mutant.
     unfit: Mutex<BTreeSet<String>>,
 }
 
@@ -85,13 +85,13 @@ pub(crate) struct Judges {
 pub(crate) enum Chosen<'a> {
     /// The programs of another copy, as they are.
     Copy,
-    /// The one of this number, in the programs with all of them.
+    /// The mutant of this number, in the programs that have all of them.
     Woven(u32),
-    /// These programs have it in their scripts, and those from which they were copied do not.
+    /// These programs have the mutant in their scripts; those from which they were copied do not.
     Script(&'a [Program]),
 }
 
-/// Runs each test by itself, without a mutant, in programs that tell what they come through. The quickest comes first.
+/// Runs each test by itself, without a mutant, in programs that tell what the test reaches. The quickest comes first.
 pub(crate) fn reach(
     work: &Work,
     programs: &[Program],
@@ -169,7 +169,7 @@ pub(crate) fn reach(
     Ok(Judges { tests, waits, budget: work.budget, finds, unfit })
 }
 
-/// What tells a program from others: what a test reaches is asked once, and not again before it is built anew.
+/// Identifies the build of a program: what its tests reach is asked once for each build.
 fn identity(program: &Program) -> Result<u64> {
     let mut hasher = DefaultHasher::new();
     hasher.write(&fs::read(&program.path)?);
@@ -184,8 +184,8 @@ fn names(program: &Program) -> Result<Vec<String>> {
 }
 
 impl Judges {
-    /// The tests that come through the function of a mutant until one fails: those first that have found most in its file, then
-    /// those that are likely to, and of those the quickest.
+    /// Runs the tests that reach the function of a mutant until one fails: first those that have found most in its
+    /// file, then likely ones, and of those the quickest.
     pub(crate) fn judge(&self, mutant: &Mutant, group: u32, chosen: Chosen<'_>) -> Result<Found> {
         let finds = self.finds.lock().map_err(|_| "a poisoned list")?.clone();
         let unfit = self.unfit.lock().map_err(|_| "a poisoned list")?.clone();
@@ -210,7 +210,7 @@ impl Judges {
         Ok(found)
     }
 
-    /// All tests of a program of another copy, the quickest first, until one fails.
+    /// All tests of a program in another copy, the quickest first, until one fails.
     pub(crate) fn judge_copy(&self, program: &Program) -> Result<Found> {
         let tests = self.tests.iter().filter(|test| test.program.name == program.name);
         let tests: Vec<Test> =
@@ -218,7 +218,7 @@ impl Judges {
         self.first_to_fail(tests.iter().collect(), Chosen::Copy)
     }
 
-    /// What some tests say, but for those that say so without a mutant too.
+    /// What some tests find. A test that waits, and fails without the mutant too, is left out.
     fn run(&self, tests: &[&Test], chosen: Chosen<'_>) -> Result<Found> {
         let found = run(tests, chosen, self.waits)?;
         let (Found::Killed(by) | Found::Endless(by)) = &found else { return Ok(found) };
@@ -252,7 +252,8 @@ impl Judges {
                     return Ok(Found::Endless(by));
                 }
                 Found::Endless(_) => {
-                    // One may fail beside one that does not end. It is found as it is: a few are tried, and no more.
+                    // A test may fail beside an endless one. The failure is found by running each alone, up to so many
+                    // endless ones.
                     let mut left = PATIENCE;
                     for one in some {
                         match self.run(&[*one], chosen)? {
@@ -314,14 +315,14 @@ fn found(run: &Output, first: &str) -> Found {
     }
 }
 
-/// A run of these tests in so much time of a processor, so much time, and no more than six gigabytes.
+/// A run of these tests within so much processor time, so much time, and six gigabytes.
 fn command(program: &Program, tests: &[&str], (seconds, time): (u64, u64)) -> Command {
     let limited =
         format!("ulimit -v 6291456; ulimit -t {seconds}; exec timeout -k 1 {time} \"$@\"");
     let mut command = Command::new("bash");
     command.args(["-c", &limited, "bash"]).arg(&program.path);
     command.args(["--test-threads=1", "--exact"]).args(tests);
-    // What has failed once is not looked for again, nor made small.
+    // Failures of earlier runs are neither tried first nor shrunk.
     command
         .env("PROPTEST_MAX_SHRINK_ITERS", "0")
         .env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "true")

@@ -23,9 +23,9 @@ pub(crate) struct Mutant {
     pub(crate) replacement: String,
     /// The function around it, if there is one.
     pub(crate) function: Option<Range<usize>>,
-    /// What a test comes through that may find it: of a script, a branch. Of others, `weave` says which function.
+    /// For a mutant of a script, the branch that a test must reach to find it. For others, `weave` says which function.
     pub(crate) group: u32,
-    /// Of how many it has been drawn, and by which seed.
+    /// The size and the seed of the sample that it was drawn in.
     pub(crate) drawn: String,
 }
 
@@ -76,7 +76,7 @@ pub(crate) fn list(root: &Path, part: &Part) -> Result<Vec<Mutant>> {
             drawn: String::new(),
         });
     }
-    // What another part judges lies in a folder of this one.
+    // A subfolder that another part judges is left out.
     let of = |file: &str| part::folder(file);
     mutants.retain(|mutant| part.folders.iter().any(|folder| of(folder) == of(&mutant.file)));
     Ok(mutants)

@@ -22,7 +22,7 @@ use super::{
 
 const FOLDER: &str = "src/node/redis/scripts";
 
-/// What stands there, and what is put in its place. Two of a kind go by the first that fits: the longer one comes first.
+/// Texts, and what may replace each. The first that fits counts, so the longer one comes first.
 const CHANGES: [(&str, &[&str]); 15] = [
     ("<=", &["<"]),
     (">=", &[">"]),
@@ -82,7 +82,7 @@ pub(crate) fn list(work: &Work) -> Result<Vec<Mutant>> {
     Ok(mutants)
 }
 
-/// What may be done to a line: where, what stands there then, and in words.
+/// The changes of a line: each with its place, its new text, and a name in words.
 fn changes(line: &str) -> Vec<(Range<usize>, String, String)> {
     let mut changes = Vec::new();
     let code = code(line);
@@ -159,7 +159,7 @@ fn code(line: &str) -> &str {
     line
 }
 
-/// The script with a mutant, in as many bytes: what is more is taken from the comment with which each begins.
+/// The script with a mutant, in as many bytes: room for more is taken from the comment with which each script begins.
 fn mutated(text: &str, mutant: &Mutant) -> String {
     let mut mutated = text.to_owned();
     let (place, width) = (mutant.place.clone(), mutant.place.len());
@@ -169,12 +169,13 @@ fn mutated(text: &str, mutant: &Mutant) -> String {
     mutated
 }
 
-/// What a script says of a branch.
+/// The call by which a script tells of a branch.
 fn told(number: u32) -> String {
     format!("redis.log(3,'@{number}')\n")
 }
 
-/// The branches of a script, each with a number of its own. One for which there is no room belongs to the one around.
+/// The branches of a script, each with a number of its own. A branch without room for its call belongs to the one
+/// around.
 #[derive(Debug)]
 struct Blocks<'a> {
     lines: Vec<&'a str>,
@@ -342,7 +343,7 @@ impl Places {
         Ok(())
     }
 
-    /// Writes a mutant into these programs, or what stands there else.
+    /// Writes a mutant into these programs, or the original script.
     pub(crate) fn choose(&self, programs: &[Program], mutant: &Mutant, is_on: bool) -> Result<()> {
         let text = self.texts.get(&mutant.file).ok_or("an unknown script")?;
         let mutated = mutated(text, mutant);

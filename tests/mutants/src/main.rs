@@ -1,11 +1,12 @@
 //! Which changes of the code do its tests find?
 //!
-//! Goal: the score and the survivors of `docs/mutants.md`, by a command that anybody can run. Method: `part` says what is judged
-//! together, and by which test programs. `cargo mutants` lists the mutants of what is Rust (`list`). All of them are woven into
-//! one copy (`weave`), so that one build serves for all, and an environment variable says which of them a process runs with.
-//! Those of the scripts are written over their texts in the built programs (`lua`). Each is judged by the tests that reach its
-//! function or its branch (`judge`), which one run of each test has told. What cannot be woven into the core is put into a copy
-//! of its own (`alone`); of other parts it is left out. What nobody has found is to have its reason in `reasons.txt` (`page`).
+//! Goal: the score and the survivors of `docs/mutants.md`, by a command that anybody can run. Method: `part` says what
+//! is judged together, and by which test programs. `cargo mutants` lists the mutants of Rust code (`list`). All of them
+//! are woven into one copy (`weave`): one build serves for all, and an environment variable picks the mutant of a
+//! process. Mutants of the scripts are written over their texts in the built programs (`lua`). The tests that reach a
+//! mutant's function or branch judge it (`judge`); one run of each test has told what it reaches. A mutant that cannot
+//! be woven is put into a copy of its own in the core (`alone`), and left out elsewhere. Each survivor needs its reason
+//! in `reasons.txt` (`page`).
 //!
 //! Not everything judges: neither the models, nor the simulations, nor chaos.
 //!
@@ -14,8 +15,8 @@
 //! - `… -- FOLDER…`: these rows of that page, such as `src/engine`; of all others what is recorded in `judged.jsonl`;
 //! - `… -- FILE…`: these files anew, such as `queue.rs`; the row changes where the folder was judged in this checkout before;
 //! - `… --sample N --seed S`: so many of each folder, drawn from that seed;
-//! - `… --again`: those that nobody has found the last time; `… --rest`: those that have not been judged; `… --only NAME,NAME`:
-//!   by these tests alone;
+//! - `… --again`: survivors of the last run; `… --rest`: mutants that have not been judged; `… --only NAME,NAME`: by
+//!   these tests alone;
 //! - `… --jobs N`: so many side by side; `… --seconds S`: so long for one mutant, where tests wait for servers;
 //! - `… --page`: the page again, of what was found last.
 //!
@@ -71,11 +72,11 @@ struct Asked {
     seed: u64,
     jobs: usize,
     seconds: u64,
-    /// Those alone that nobody has found the last time.
+    /// Only survivors of the last run.
     again: bool,
-    /// Those of the sample alone that have not been judged yet.
+    /// Of the sample, only mutants that have not been judged yet.
     rest: bool,
-    /// What the names of the judges contain.
+    /// Parts of the names of the judges.
     only: String,
     /// Nothing: the page alone.
     page: bool,
@@ -116,7 +117,7 @@ impl Asked {
         if self.files.is_empty() { is_core } else { self.files.iter().any(may_be_here) }
     }
 
-    /// Whether all of a folder is meant, and all that may find a mutant of it.
+    /// Whether a whole folder is meant, with all tests as judges.
     fn asks_whole(&self, folder: &str) -> bool {
         let is_meant = self.files.is_empty() || self.files.iter().any(|file| file == folder);
         is_meant && !self.again && self.only.is_empty()
@@ -214,7 +215,7 @@ fn judge_part(work: &Work, part: &Part, asked: &Asked) -> Result<()> {
             if !matches!(verdict, Verdict::Unviable | Verdict::Judged(Found::Killed(_))) {
                 say(&format!("{verdict:?}: {}", mutant.name));
             }
-            // What was found is kept at once: where a run ends early, it can go on with other files.
+            // Each result is kept at once: a run that ended early can go on with other files.
             let mut forgotten = forgotten.lock().map_err(|_| "a poisoned list")?;
             let stays = asked.again || asked.rest || forgotten.contains(&mutant.file);
             if !stays {
@@ -250,7 +251,7 @@ fn judge_woven(
     }
 }
 
-/// The programs once more, for one of those that judge side by side.
+/// A copy of the programs, for one of those that judge side by side.
 fn copied(work: &Work, programs: &[Program], number: usize) -> Result<Vec<Program>> {
     let folder = work.below.join(format!("programs-{}-{number}", std::process::id()));
     fs::create_dir_all(&folder)?;

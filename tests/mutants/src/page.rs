@@ -37,7 +37,7 @@ struct Judged {
     killed: u64,
     endless: u64,
     unviable: u64,
-    /// Of how many they were drawn, if they were.
+    /// The size and the seed of the sample, if they were drawn.
     drawn: String,
     /// When, and at which commit of the code: `2026-11-27 at 44f1792f`.
     at: BTreeSet<String>,
@@ -177,7 +177,7 @@ fn evidence_of(lines: &str) -> Result<BTreeMap<String, Value>> {
     lines.lines().map(line).collect()
 }
 
-/// Puts what was found of a whole folder in the place of what is recorded of it.
+/// Replaces the record of a whole folder by what was found.
 fn take(
     record: &mut Record,
     evidence: &mut BTreeMap<String, Value>,
@@ -208,7 +208,7 @@ fn take(
 struct Reasons {
     /// In the order of the file.
     kinds: Vec<String>,
-    /// Of each survivor, by which of the kinds it is explained.
+    /// The kind of reason that explains each survivor.
     kind: BTreeMap<Survivor, usize>,
 }
 
@@ -258,7 +258,7 @@ fn page(record: &Record, reasons: &Reasons) -> String {
     include_str!("page.md.txt").replace("{folders}\n", &by_folder).replace("{kinds}\n", &by_kind)
 }
 
-/// Writes them. False says that the reasons are not those of the survivors.
+/// Writes them. False: the reasons do not match the survivors.
 pub(crate) fn write(root: &Path, work: &Work) -> Result<bool> {
     let read = |file: &str| fs::read_to_string(root.join(file));
     let (mut record, reasons) = (record_of(&read(JUDGED)?)?, reasons(&read(REASONS)?)?);

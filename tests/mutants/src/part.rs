@@ -9,7 +9,7 @@ use super::list::Mutant;
 pub(crate) struct Part {
     /// What the paths of its files begin with.
     pub(crate) folders: &'static [&'static str],
-    /// What is compiled until all that is woven does.
+    /// Builds that are repeated until everything woven compiles.
     pub(crate) checks: &'static [&'static [&'static str]],
     /// The test programs, as `cargo test` selects them: the quickest to build comes first.
     pub(crate) programs: &'static [&'static [&'static str]],
@@ -30,7 +30,7 @@ pub(crate) const CORE: Part = Part {
     is_whole: false,
 };
 
-/// What a handle decides. It is a folder of the core, which the driver has around it in its tests.
+/// What a handle decides: a folder of the core that its tests drive with the driver around it.
 pub(crate) const CLIENT: Part = Part {
     folders: &["core/src/client", "core/src/client.rs"],
     checks: &[
@@ -141,7 +141,7 @@ pub(crate) const SCRIPTS: Part = Part {
     is_whole: true,
 };
 
-/// What is in the names of the tests that are likely to find a mutant of a file, beside its own name.
+/// Parts of the names of tests that are likely to find a mutant of a file, beside the file's own name.
 const LIKELY: [(&str, &[&str]); 34] = [
     ("redis/scripts/", &["kept::", "known::", "fast_path"]),
     ("scripts/join", &["joining", "late_commands", "quarantines", "marked"]),
@@ -187,7 +187,7 @@ pub(crate) fn is_likely(test: &str, file: &str) -> bool {
     test.contains(stem) || likely.any(|name| test.contains(name))
 }
 
-/// Where a folder lies in another, the inner one is first.
+/// A folder inside another comes first.
 pub(crate) const PARTS: [&Part; 5] = [&SCRIPTS, &CRATE, &COMMAND, &CLIENT, &CORE];
 
 /// The folder of a file, as the page counts.
@@ -208,8 +208,8 @@ pub(crate) fn folders() -> BTreeSet<&'static str> {
     PARTS.iter().flat_map(|part| part.folders).map(|of| folder(of)).collect()
 }
 
-/// So many mutants of each folder, drawn from a seed, and what is said of that. The draw asks the name of a mutant alone: what
-/// is changed elsewhere does not change it.
+/// So many mutants of each folder, drawn from a seed, each with a note of the draw. The draw depends on a mutant's name
+/// alone: changes elsewhere do not alter it.
 pub(crate) fn sample(mutants: Vec<Mutant>, count: usize, seed: u64) -> Vec<Mutant> {
     let mut drawn = Vec::new();
     let mut folders: Vec<&str> = mutants.iter().map(|mutant| folder(&mutant.file)).collect();

@@ -22,7 +22,7 @@ use super::{
 /// What stands in the copy.
 #[derive(Debug, Default)]
 pub(crate) struct Woven {
-    /// By the number of the mutant, that of its function.
+    /// The number of the function, by that of the mutant.
     pub(crate) groups: BTreeMap<u32, u32>,
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct Woven {
 pub(crate) fn weave(work: &Work, part: &Part, mutants: &[Mutant]) -> Result<Woven> {
     work.lay_out(part)?;
     let copy = work.copy_of(part);
-    // What has not compiled before is not tried again, while its line is the same.
+    // A mutant that has not compiled is not tried again while its line is the same.
     let before = work.below.join("unwoven.txt");
     let known = fs::read_to_string(&before).unwrap_or_default();
     let known: BTreeSet<&str> = known.lines().collect();

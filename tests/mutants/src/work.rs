@@ -21,14 +21,14 @@ use super::{
 /// What needs more than `core/src`.
 const LEFT_OUT: [&str; 1] = ["mod rates;\n"];
 
-/// Beside the tree of the whole: nothing that is said of a mutant is an error, and no file of the tree is changed for it.
+/// Beside the tree of the whole: no lint of a mutant is an error, and no file of the tree is changed for that.
 const SETTINGS: &str =
     "[build]\nrustflags = [\"--cap-lints=allow\"]\n[profile.dev]\ndebug = false\n";
 
 /// A server that writes its log where the test says.
 const SERVER: &str = "#!/bin/sh\n[ \"$1\" = --version ] && exec redis-server --version\nexec redis-server \"$@\" --logfile \"$REACHED\"\n";
 
-/// What has mutants, and not the tests beside it.
+/// The code that has mutants, without the tests beside it.
 const CODE: [&str; 6] = [
     "src",
     "core/src",
@@ -45,9 +45,9 @@ pub(crate) struct Work {
     pub(crate) root: PathBuf,
     /// What is made here.
     pub(crate) below: PathBuf,
-    /// So many run side by side.
+    /// How many run side by side.
     pub(crate) jobs: usize,
-    /// Tests that wait take so long together for one mutant.
+    /// How long the tests that wait may take together for one mutant.
     pub(crate) budget: Duration,
     pub(crate) whole: PathBuf,
     pub(crate) woven: PathBuf,
@@ -83,7 +83,7 @@ impl Work {
         if part.is_whole { self.lay_out_whole() } else { self.lay_out_core() }
     }
 
-    /// What git knows, or would. A file that is the same stays, and what was built of it.
+    /// Copies what git tracks, or would. An unchanged file stays, with what was built of it.
     fn lay_out_whole(&self) -> Result<()> {
         let known = self.said("git", &["ls-files", "-co", "--exclude-standard"])?;
         for file in known.lines().filter(|file| !file.starts_with("tests/mutants/")) {
@@ -91,7 +91,7 @@ impl Work {
             if file == "Cargo.toml" {
                 bytes = String::from_utf8(bytes)?.replace(", \"tests/mutants\"", "").into_bytes();
             }
-            // It weaves faults of its own, for which it looks in what is changed here.
+            // This script looks for the places of its own faults, which may be changed here.
             if file == "tests/proof/build.rs" {
                 bytes = b"fn main() {}\n".to_vec();
             }
@@ -134,8 +134,8 @@ impl Work {
         Ok(())
     }
 
-    /// Of each error, where it may come from in the copy: file and line, the likeliest first. A sum that overflows whatever
-    /// comes is found by a build, and not by `cargo check`.
+    /// For each error, its possible places in the copy: file and line, the likeliest first. A build, and not
+    /// `cargo check`, finds a sum that always overflows.
     pub(crate) fn check(
         &self,
         copy: &Path,
@@ -149,7 +149,7 @@ impl Work {
             let spans = |of: &Value| of["spans"].as_array().cloned().unwrap_or_default();
             let mut all = spans(&message);
             all.sort_by_key(|span| span["is_primary"] != true);
-            // What a constant calls is not where the constant is, which the error is of.
+            // An error in a constant is reported at the constant; a child message names what it calls.
             all.extend(message["children"].as_array().into_iter().flatten().flat_map(spans));
             let place = |span: &Value| {
                 let line = usize::try_from(span["line_start"].as_u64()?).ok()?;
@@ -185,7 +185,7 @@ impl Work {
     fn cargo(&self, copy: &Path, arguments: &[&str]) -> Result<Output> {
         let mut cargo = Command::new("cargo");
         cargo.args(arguments).arg("--message-format=json").current_dir(copy);
-        // Each its own: the programs of two copies have the same names, and would take each other's places.
+        // A folder for each copy: their programs have the same names, and would take each other's places.
         let name = copy.file_name().unwrap_or_default().to_string_lossy();
         Ok(cargo.env("CARGO_TARGET_DIR", copy.with_file_name(format!("target-{name}"))).output()?)
     }

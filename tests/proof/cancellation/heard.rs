@@ -1,4 +1,4 @@
-//! A round that was lost to one who has the resource, and of which a node that is far away has not answered yet.
+//! A round that was lost to the holder, and that a far node has not answered yet.
 //!
 //! Goal: that node is not asked to delete what it is about to deny; and nothing of the round stands in the way of whatever
 //! comes next. Method: two nodes that deny at once, and one whose answer is on its way when the round is lost.
@@ -17,8 +17,8 @@ use Sort::{Acquire, Release};
 
 const NEAR_AND_FAR: [Behaviour; 3] = [Behaviour::Denied, Behaviour::Denied, Behaviour::Far];
 
-/// Who waits has been denied twice, the second time as one who stands in the line, and the one that is far away has
-/// answered nothing yet.
+/// The waiter has been denied twice, the second time from its place in the line, and the far node has answered nothing
+/// yet.
 fn waiting(deny: bool) -> (Fixture, quorlock::runtime::Task) {
     let fixture = Fixture::with(1, NEAR_AND_FAR, |nodes| {
         if deny {
@@ -52,7 +52,7 @@ fn what_is_granted_late_is_released_when_that_is_known() {
     // A little longer: at the very moment of the answer this test may be the first to go on.
     fixture.runtime.pass(2 * MS + MS / 10);
     assert_eq!(fixture.nodes[2].sorts(), [Acquire, Acquire, Release]);
-    // The round behind it was denied by the key of the first.
+    // The key of the first round denied the second one.
     fixture.runtime.pass(MS);
     assert_eq!(fixture.nodes[2].sorts(), [Acquire, Acquire, Release]);
     fixture.runtime.block_on(request);
@@ -68,7 +68,7 @@ fn a_caller_who_goes_away_has_it_released_at_once() {
     fixture.assert_clean("dropped");
 }
 
-/// Were it sent behind that one, the node would deny it for a key of this very client.
+/// Sent before those releases, the round would be denied for a key of this very client.
 #[test]
 fn the_next_round_is_sent_behind_the_releases_of_those_before() {
     let (fixture, request) = waiting(true);
@@ -79,7 +79,7 @@ fn the_next_round_is_sent_behind_the_releases_of_those_before() {
     fixture.assert_clean("woken");
 }
 
-/// Where it was granted, the node has taken it out of the line.
+/// A node that grants takes the client out of its line by itself.
 #[test]
 fn whoever_has_won_leaves_the_line_of_a_node_that_has_denied_it() {
     let fixture = Fixture::with(1, [Behaviour::Ok; 3], |nodes| {

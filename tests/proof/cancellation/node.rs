@@ -87,7 +87,7 @@ pub(crate) struct ScriptedNode {
     memory: MemoryNode,
     log: Arc<Mutex<Log>>,
     context: Arc<OnceLock<NodeContext>>,
-    /// Those who have left the line.
+    /// How often a client has left the line.
     left: Arc<Mutex<usize>>,
 }
 

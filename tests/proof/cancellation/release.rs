@@ -224,7 +224,7 @@ fn a_node_that_never_answers_again_does_not_keep_anything_active_for_ever() {
     drop(lease);
     fixture.assert_closes("a node that never answers");
     let took = fixture.runtime.now().saturating_since(before);
-    // The key may come for as long as a lease lasts behind what was sent, and a minute behind that is looked at the node.
+    // The key may still appear for a ttl; the node is watched for a minute more.
     assert!(
         took >= TTL + Duration::from_secs(60),
         "given up after {took:?}, when the key may still come to stand there"

@@ -134,7 +134,7 @@ fn a_single_round_waits_for_its_turn_for_a_node_timeout() {
             error => panic!("{place}: {error}"),
         }
     }
-    // Those who are let in when the first ones have timed out find out for themselves.
+    // Requests that are let in when the first ones have timed out find out for themselves.
     assert!((1..4 * FIRST).contains(&crowded), "{crowded}");
     assert!(fixture.runtime.now().saturating_since(before) <= 2 * NODE_TIMEOUT);
     drop(let_in);

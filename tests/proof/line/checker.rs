@@ -13,7 +13,7 @@ struct Held {
     until: Duration,
 }
 
-/// One who waits.
+/// A waiter.
 #[derive(Clone, Copy, Debug)]
 struct Waits {
     /// When it asked first.
@@ -33,7 +33,7 @@ pub(crate) struct Checker {
     waits: BTreeMap<Who, Waits>,
     /// Two valid leases at a time, or tokens that do not rise.
     pub(crate) unsafe_at: Vec<String>,
-    /// One who stood in the line while another one came later and was served before.
+    /// Clients in the line that were served after a client that came later.
     pub(crate) overtaken: Vec<String>,
 }
 
@@ -103,7 +103,7 @@ impl Checker {
         self.held = self.held.filter(|held| held.who != who);
     }
 
-    /// Those who wait still, and since when.
+    /// Clients that still wait, and since when.
     pub(crate) fn waiting(&self) -> Vec<(Who, Duration)> {
         self.waits.iter().map(|(who, waits)| (*who, waits.came)).collect()
     }

@@ -68,7 +68,7 @@ pub(crate) struct Client {
     /// By how many microseconds its own clock is off.
     pub(crate) own_clock: i128,
     pub(crate) trip: RttEstimator,
-    /// All that somebody may still answer; the last one is that of its request.
+    /// Rounds that a node may still answer; the last one is that of its request.
     pub(crate) rounds: Vec<Asked>,
     pub(crate) acquisition: Option<Acquisition>,
     pub(crate) waiter: Option<Waiter>,

@@ -109,7 +109,7 @@ impl World {
             Fault::SetBack(node) => {
                 let (every, seconds) = faults.set_back.unwrap_or_default();
                 self.nodes[node].set_back = 1_000_000 * seconds;
-                // Whoever is connected hears of it from its next answer.
+                // Connected clients learn of it from the next answer.
                 if node + 1 < self.nodes.len() {
                     self.schedule.put(self.now + every, Event::Fault(Fault::SetBack(node + 1)));
                 }

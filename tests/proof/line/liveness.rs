@@ -1,5 +1,5 @@
-//! What a failure costs those who wait: nothing where one of them is killed, a grace where one is stopped, and a poll
-//! at most where they were not told.
+//! What a failure costs waiters: nothing where one of them is killed, a grace where one is stopped, and a poll at most
+//! where they were not told.
 
 use std::time::Duration;
 
@@ -75,8 +75,8 @@ fn the_key_of_one_who_was_killed_costs_its_lifetime_and_those_who_wait_come_in_o
     }
 }
 
-/// The grace of those beside the nodes is shorter than the way of one who is far from them, and each of them has to find
-/// that out.
+/// Clients beside the nodes begin with a grace shorter than the far client's way, and each of them has to find that
+/// out.
 #[test]
 fn one_who_is_far_from_the_nodes_gets_its_turns_among_those_who_are_near() {
     for seed in seeds(1) {
@@ -98,7 +98,7 @@ fn one_who_is_far_from_the_nodes_gets_its_turns_among_those_who_are_near() {
     }
 }
 
-/// As an operator does who sets the clocks of servers right that were all fast, one after the other.
+/// As when an operator sets fast server clocks right, one after the other.
 #[test]
 fn where_the_clocks_of_the_nodes_are_set_back_those_who_wait_are_not_behind_all_who_come() {
     for nodes in [5, 3, 1] {

@@ -2,8 +2,8 @@
 //! clocks and processes that fail.
 //!
 //! Goal: whatever the lines on the nodes say, there is one valid holder at most, and its token is larger than those
-//! before (safety); everybody who waits gets the resource, and a failure costs what was promised (liveness); nobody is
-//! overtaken by one who came later, but after a failure (order). Method: `Round`, `Acquisition`, `Waiter` and `WaitList`
+//! before (safety); every waiter gets the resource, and a failure costs what was promised (liveness); except after a
+//! failure, no client is overtaken by a later one (order). Method: `Round`, `Acquisition`, `Waiter` and `WaitList`
 //! of production as events come, one seed for each run. Faults that are planted must be found by the same checks. What is
 //! measured is printed beside `figures::MODEL`, the same line written down a second time in another language.
 #![allow(

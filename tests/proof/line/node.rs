@@ -110,7 +110,7 @@ impl Node {
         let is_new = asks.is_none_or(|stand| stand.ticket.is_none());
         let overtakes = self.bug == Bug::NewcomersOvertake && is_new;
         if is_free && (overtakes || lies && around.rng.random_bool(0.5)) {
-            // Whoever stands there, it is let in.
+            // It is let in past everyone in the line.
             let before = std::mem::take(self.store.lines());
             let answered = self.done(command, around);
             *self.store.lines() = before;

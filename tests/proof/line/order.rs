@@ -1,4 +1,4 @@
-//! Nobody is overtaken by one who came later, but after a failure of a node, a process or a connection.
+//! Except after a failure of a node, a process or a connection, no waiter is overtaken by a later one.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ fn nobody_is_overtaken_by_one_who_came_after_it_stood_in_the_line() {
     }
 }
 
-/// A failure may cost those their place to whom it happens. Of all others few are overtaken.
+/// A failure may cost the clients it strikes their places. Of all others few are overtaken.
 #[test]
 fn after_a_failure_few_others_are_overtaken() {
     for (name, faults) in Faults::each() {

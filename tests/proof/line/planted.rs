@@ -67,7 +67,7 @@ fn the_same_checks_find_nothing_where_nothing_is_planted() {
     }
 }
 
-/// Of a client that knows only the clocks of the nodes that have answered first, which others they are each time.
+/// Such a client knows only the clocks of the nodes that answered first, different ones each time.
 #[test]
 fn tickets_by_the_clocks_of_some_nodes_are_found_where_clocks_are_apart() {
     let apart = Faults { apart: 5, ..Faults::NONE };

@@ -51,7 +51,7 @@ impl World {
             *ticket = quorlock_core::Ticket::new((own - (now.as_micros() as i128 - since)) as u64);
         }
         self.figures.awakened += u64::from(waiter.is_awakened());
-        // Whoever does not stand there says no more than it must, as one that knows of no line.
+        // A client without a ticket sends no stand, like one that knows of no line.
         let stand: Option<Stand> = stand.ticket.is_some().then_some(stand);
         client.begin(owner, ttl, now.as_micros() as u64, stand, now);
         self.schedule.put(now + NODE_TIMEOUT, Event::TimedOut { who, owner });
@@ -167,7 +167,7 @@ impl World {
             *self.figures.grants.get_mut(&who).unwrap() += 1;
         }
         if let Some(freed) = self.freed.take() {
-            // Afterwards nobody comes any more, who would see that somebody else is missing.
+            // Afterwards no new client comes that would notice a missing one.
             if now <= self.setup.time {
                 self.figures.hand_overs.push(now - freed);
             }
@@ -203,7 +203,7 @@ impl World {
         let polls = self.setup.bug != Bug::WakesTheWrongAndNobodyPolls;
         let client = &mut self.clients[who];
         let next = client.next_round(polls, self.now).filter(|_| client.doing == Doing::Waiting);
-        // One that is planned already is not planned again.
+        // A look that is planned already is not planned again.
         if let Some(at) = next.map(|at| at.max(self.now)).filter(|at| client.looks != Some(*at)) {
             client.looks = Some(at);
             self.schedule.put(at, Event::Looks { who });

@@ -44,13 +44,13 @@ pub(crate) struct Faults {
 pub(crate) enum Bug {
     #[default]
     None,
-    /// A node lets in whoever comes new.
+    /// A node lets every newcomer in.
     NewcomersOvertake,
     /// A node wakes the last in the line, and nobody asks without having been woken.
     WakesTheWrongAndNobodyPolls,
     /// Nobody names a head that did not come.
     HeadIsNeverNamed,
-    /// A node never lets in again who was named.
+    /// A node never again lets in a client that was named.
     NamedForGood,
     /// Clients take their tickets from their own clocks.
     OwnClocks,

@@ -14,8 +14,8 @@ use super::{
     setup::Setup,
 };
 
-/// How long everybody who waits may take once nothing goes wrong any more: leases of those who were killed end, and those
-/// who were not told ask again.
+/// How long waiters may take once nothing goes wrong any more: leases of killed clients end, and clients that were not
+/// told ask again.
 const AFTERWARDS: Duration = Duration::from_secs(15);
 
 pub(crate) struct World {
@@ -38,7 +38,7 @@ pub(crate) struct World {
 pub(crate) struct Outcome {
     pub(crate) checker: Checker,
     pub(crate) figures: Figures,
-    /// Those who wait still, long after the last failure.
+    /// Clients that still wait long after the last failure.
     pub(crate) unserved: Vec<(Who, Duration)>,
 }
 
@@ -50,7 +50,7 @@ impl Outcome {
         assert!(self.unserved.is_empty(), "{setup:?}: they wait still: {:?}", self.unserved);
     }
 
-    /// That nobody was overtaken to whom nothing had happened.
+    /// That no waiter was overtaken to which nothing had happened.
     #[track_caller]
     pub(crate) fn assert_in_order(&self, setup: &Setup) {
         let overtaken = self.checker.overtaken.as_slice();
@@ -152,7 +152,7 @@ impl World {
             if !client.alive {
                 return;
             }
-            // Whatever happens to one that is stopped happens when it goes on.
+            // What happens to a stopped client happens when it goes on.
             if client.stopped > self.now {
                 self.schedule.put(client.stopped, event);
                 return;

@@ -1,4 +1,4 @@
-//! One node: the production's `NodeStore`, whose commands have owners by the numbers of those who ask.
+//! One node: the production's `NodeStore`, whose commands have owners by the numbers of the askers.
 //!
 //! Goal: a node of the model does what a node does. Method: whatever it is asked, `NodeStore` does, once for each state of
 //! a node; asked the same again, it is known (`Nodes`). What is looked at in every state stands beside it.
@@ -109,7 +109,7 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// One that votes, with this counter of every resource.
+    /// A node that votes, with this counter of every resource.
     pub(crate) fn new(counter: u16) -> Self {
         Self::of(counting(u64::from(counter)))
     }

@@ -32,7 +32,7 @@ pub(crate) struct Prober {
 }
 
 impl Prober {
-    /// One that has seen nothing yet, where leases last for this long at the most, as far as it knows.
+    /// A prober that has seen nothing yet and knows of no longer leases than this.
     pub(crate) fn new(longest: Duration) -> Self {
         let policy = AdmissionPolicy::Quarantine;
         let quorum = Quorum::of(NODES);

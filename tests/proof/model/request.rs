@@ -1,4 +1,4 @@
-//! One who asks, as the production's queues know it.
+//! A request, as the production's queues know it.
 //!
 //! Goal: whatever a queue asks of a request is answered by the production's `Acquisition`. Method: a number, by which the world
 //! knows it again, beside that.
@@ -23,7 +23,7 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// One that pauses for so long between two rounds.
+    /// A request that pauses for so long between two rounds.
     pub(crate) fn new(
         index: usize,
         (policy, began, pause): (WaitPolicy, Timestamp, Duration),

@@ -64,7 +64,7 @@ impl Sometimes {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub(crate) states: usize,
-    /// Where whoever runs it has set one. A search that has come to its end is no verdict.
+    /// Where the user of the search has set a limit. Reaching it is no verdict.
     pub(crate) time: Option<Duration>,
     /// Whether it is tried out of some states that all ends well from there.
     pub(crate) heals: bool,

@@ -51,7 +51,7 @@ fn find(fault: &Fault) -> Result<(), String> {
     let config = configs::ALL.iter().find(|config| config.name == fault.configuration);
     let config = config.expect("a configuration of this name");
     switch::set(fault.number);
-    // The trace is to be one to the property that is named, and a lease that nobody can have is a sequel of many.
+    // The trace must lead to the named property; that nobody can have a lease is a sequel of many faults.
     let sequels = ["somebody can always win", "whoever waits gets it", "who waits no more"];
     let heals = sequels.contains(&fault.property);
     let found = (config.search)(Limits { heals, ..Limits::of(config.states) });

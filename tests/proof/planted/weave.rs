@@ -9,7 +9,7 @@ use std::{fmt::Write as _, fs, ops::Range, path::Path};
 
 use super::faults::{Edit, FAULTS, Fault};
 
-/// Here they are: constants are made of them.
+/// Files in which functions stay `const`: constants are made of them.
 const CONST: [&str; 1] = ["time.rs"];
 
 /// Copies everything below `from`, with the faults of all files.

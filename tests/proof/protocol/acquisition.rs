@@ -121,7 +121,7 @@ fn w3_who_waits_through_outages_bears_one_for_as_long_as_it_waits() {
     assert_eq!(lost(&mut limited, broken(11), QUIET, 799), Next::GiveUp(GiveUp::LastRound), "W2");
     let mut one = through(WaitPolicy::OneRound);
     assert_eq!(lost(&mut one, broken(0), QUIET, 10), Next::GiveUp(GiveUp::LastRound), "W1");
-    // W4 stays: whose time went by in line is told that this process has too much to do.
+    // W4 stays: a request whose time went by in line is told that this process has too much to do.
     let mut slow_one = through(WaitPolicy::For(800 * MS));
     let waited = LostRound { waited_for_turn: true, ..slow(0) };
     assert_eq!(lost(&mut slow_one, waited, QUIET, 790), again(at(791)));
@@ -372,7 +372,7 @@ fn w8_an_outage_that_another_one_has_met_is_told_after_a_quarter_of_the_own_wait
         let mut acquisition = new(policy);
         let mut shared =
             |lost, next, now| acquisition.handle_shared_round(lost, QUIET, at(next), at(now));
-        // The round began before this one came, which counts no earlier than that.
+        // The round began before this request came, which counts no earlier than that.
         let before = LostRound { begun: Timestamp::ORIGIN, ..broken(0) };
         assert_eq!(shared(before, bearable - 1, 1), None);
         assert_eq!(shared(broken(5), bearable - 1, 20), None);
@@ -383,11 +383,11 @@ fn w8_an_outage_that_another_one_has_met_is_told_after_a_quarter_of_the_own_wait
     assert_eq!(acquisition.handle_shared_round(broken(0), QUIET, at(10), at(1)), None);
     assert_eq!(acquisition.handle_shared_round(held(500), QUIET, at(510), at(501)), None);
     assert_eq!(acquisition.handle_shared_round(broken(600), QUIET, at(1_500), at(601)), None);
-    // One that asks for it bears it.
+    // A request with `through_outages` bears it.
     let settings = WaitSettings { through_outages: true, ..SETTINGS };
     let mut patient = Acquisition::new(settings, WaitPolicy::Unlimited, start());
     assert_eq!(patient.handle_shared_round(broken(0), QUIET, at(90_000), at(80_000)), None);
-    // A request for one round gets what it finds, and one whose time is up what the last one has found.
+    // A request for one round gets what it finds; a request whose time is up gets what the last one has found.
     let mut single = new(WaitPolicy::OneRound);
     assert_eq!(single.handle_shared_round(held(0), QUIET, at(9), at(1)), Some(GiveUp::LastRound));
     let mut late = new(WaitPolicy::For(10 * MS));
@@ -419,7 +419,7 @@ fn w9_who_stands_in_line_waits_there_for_as_long_as_the_line_says_and_up_to_the_
     assert_eq!(next(WaitPolicy::For(300 * MS), lost(0)), again(300));
     assert_eq!(next(WaitPolicy::For(10 * MS), lost(0)), Next::GiveUp(GiveUp::LastRound));
     assert_eq!(next(WaitPolicy::OneRound, lost(0)), Next::GiveUp(GiveUp::LastRound));
-    // Only of a resource that is held, or free for somebody else, do the nodes tell anything.
+    // The nodes tell only of a resource that is held, or free for somebody else.
     for loss in [RoundLoss::NoQuorum, RoundLoss::TooLate] {
         let told = LostRound { in_line: Some(at(1_400)), ..round(loss, 0) };
         let untold = round(loss, 0);
@@ -448,7 +448,7 @@ fn w9_where_nodes_have_changed_they_are_looked_at_and_then_the_line_says_when() 
     assert!(!next(WaitPolicy::Unlimited, RoundLoss::TooLate).1);
 }
 
-/// A round that nodes have cost whose state has changed, as by a seal.
+/// A round that was lost to nodes whose state has changed, as by a seal.
 fn changed(loss: RoundLoss, begun: u64) -> LostRound {
     LostRound { outdated: true, quarantined: true, ..round(loss, begun) }
 }
@@ -491,7 +491,7 @@ fn w10_the_first_of_such_rounds_in_a_row_bounds_them_by_a_node_timeout() {
             let look = Next::Again { look_until: Some(at(now + 100)), at: at(now + 1) };
             assert_eq!(next, look, "{policy:?}");
         }
-        // One that was under way for long, as beside a node that hangs, counts from when it began.
+        // A round that was under way for long, as beside a node that hangs, counts from when it began.
         let next = lost(&mut acquisition, changed(RoundLoss::NoQuorum, 149), QUIET, 249);
         let look = Next::Again { look_until: Some(at(250)), at: at(250) };
         assert_eq!(next, look, "{policy:?}");

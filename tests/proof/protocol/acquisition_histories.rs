@@ -61,7 +61,7 @@ fn history() -> impl Strategy<Value = Vec<Past>> {
             now = begun.saturating_add(took);
             let before = |ago| Timestamp::from_origin(now.since_origin().saturating_sub(ago));
             let traffic = Traffic { answered: before(answered), crowded: before(crowded) };
-            // Whoever gave up needs no look at the nodes: there the two may differ, and nobody sees it.
+            // An abandoned round needs no look at the nodes: there the two may differ, and nobody sees it.
             let outdated = flag && random % 2 == 0 && loss != RoundLoss::Abandoned;
             let quarantined = flag && random % 3 == 0;
             // Both where it can be waited for and where it cannot.

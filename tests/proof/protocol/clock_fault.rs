@@ -160,7 +160,7 @@ fn a_single_node_is_always_to_blame() {
     assert_eq!(world.verdicts, [(0, ClockFault::Node)]);
 }
 
-/// One that the property above has found: by a clock that stands still, what comes after is not later.
+/// A case that the property above has found: by a clock that stands still, what comes after is not later.
 #[test]
 fn nobody_is_blamed_for_an_own_clock_by_which_nothing_is_before_anything() {
     let mut world = World::new(&[0; 3]);

@@ -26,7 +26,7 @@ pub(crate) enum What {
     Extend,
     /// As it was ordered.
     Release(Late),
-    /// One that has not been confirmed.
+    /// A release that has not been confirmed.
     ReleaseAgain(UnconfirmedRelease, Late),
 }
 

@@ -103,7 +103,7 @@ impl Server {
         self.counter = None;
     }
 
-    /// The look of somebody who is about to admit another node.
+    /// The look of a client that is about to admit another node.
     fn seal(&mut self, flaw: Flaw) -> Marker {
         if self.ready && flaw != Flaw::Unsealed {
             self.mark.seal += 1;
@@ -156,7 +156,7 @@ impl Client {
     }
 }
 
-/// Whoever admits a node: a client that knows nothing yet, and for which every quarantine is over at once.
+/// A client that admits a node: it knows nothing yet, and every quarantine is over for it at once.
 struct Admitting {
     node: usize,
     admission: Admission,
@@ -199,7 +199,7 @@ impl Admitting {
             }
         }
         self.sealing.clear();
-        // Others that are joining are seen to by somebody else.
+        // Another client sees to the other joining nodes.
         let view = |node| ConnectionView::new(Some(node == self.node), None, None);
         let views: Vec<ConnectionView> = (0..servers.len()).map(view).collect();
         loop {

@@ -202,7 +202,7 @@ fn h4_those_of_whom_the_nodes_know_nothing_are_left_the_moments_that_hand_overs_
     // Many short leases are no turn before it has lasted for as long.
     let short = moments(Unknown, 64, MS / 50, 8);
     assert_eq!(short, [(10, 10_240 * MS / 8_000)], "the eighth of 1.28 ms each");
-    // Those who wait in the lines on the nodes are next there.
+    // Waiters in the lines on the nodes are next there.
     assert_eq!(moments(Somebody, 64, 2 * MS, 10), []);
     // Where nobody is known to wait: not for each hundredth hand-over, and a little.
     assert_eq!(moments(Nobody, 64, 2 * MS, 3), [(256, 256 * MS / 80)]);
@@ -235,7 +235,7 @@ fn h4_once_others_have_had_it_a_stay_begins_anew() {
         given_back(&mut stay, 400)
     };
     assert_eq!((after(false), after(true)), (Some(5 * MS), None));
-    // And where somebody stands in line it is left to that one.
+    // Where another client stands in line, it is left to that one.
     let mut stay = Stay::default();
     stay.handle_won(start());
     let others = OthersWait::Somebody;

@@ -107,7 +107,7 @@ fn g2_a_grant_ends_once_and_goes_on_with_nothing() {
         assert_eq!(leases.handle_extension(ExtendOutcome::Lost, at(2)), None);
         assert_eq!((leases.handle_check(at(99_999)), leases.poll_timeout()), (None, None));
     }
-    // One that is lost was not held any more when it ended.
+    // A lost lease was not held any more when it ended.
     let mut leases = taken(Asked::default());
     leases.handle_check(at(20_000));
     assert!(!leases.end(0, None).unwrap().was_held);
@@ -146,13 +146,13 @@ fn g3_while_it_is_kept_nobody_holds_it_and_nobody_is_told() {
     let due = late.handle_timeout(at(20_000));
     assert!(due.give_back && due.tell.is_none());
     assert!(!leases.clone().end_kept().unwrap().was_held, "it was given back before");
-    // Who takes it goes on with its own number and token.
+    // The request that takes it goes on with its own number and token.
     let begun = leases.resume(&next(Duration::ZERO), now(50)).unwrap();
     assert_eq!((begun.number, begun.token.map(FencingToken::get)), (2, Some(2)));
     assert!(!leases.is_kept() && leases.left(Some(2), at(50)).is_ok());
     assert!(leases.left(Some(1), at(50)).is_err() && leases.left(Some(0), at(50)).is_err());
     assert!(leases.resume(&next(Duration::ZERO), now(50)).is_none(), "it is not kept");
-    // Whoever found it kept a moment ago ends nothing.
+    // A request that saw it kept a moment ago ends nothing.
     assert!(leases.end_kept().is_none() && leases.left(Some(2), at(50)).is_ok());
 }
 
@@ -196,7 +196,7 @@ fn g4_it_is_left_where_it_was_lost_under_work_and_has_a_lock_delay() {
     ended.shut_down();
     assert!(!ended.leave(0, at(9_897)));
     assert!(ended.leave(0, at(9_898)));
-    // Whoever lets it expire has said that the work is done.
+    // A holder that lets it expire has said that the work is done.
     let mut expires = taken(with);
     expires.end(0, Some(LossReason::LeftToExpire));
     assert!(!expires.leave(0, at(20_000)));
@@ -330,7 +330,7 @@ fn random_schedules_let_one_number_hold_at_a_time() {
                     leases.handle_timeout(at(ms));
                 }
                 8 if random.random_bool(0.1) => {
-                    // By one who has found it kept a moment ago.
+                    // By a request that saw it kept a moment ago.
                     let is_kept = leases.is_kept();
                     assert_eq!(leases.end_kept().is_some(), is_kept && !is_over, "seed {seed}");
                     is_over |= is_kept;

@@ -188,7 +188,7 @@ fn t2_who_is_second_on_a_quorum_gives_the_first_its_grace() {
     assert_eq!((world.next(), world.0.first()), (at(54), Some(OTHER)));
     world.told([2], LineHint::Next, 52);
     assert_eq!(world.next(), at(52));
-    // As one who names this client itself wakes it.
+    // A hint that names this client as the head wakes it too.
     let mut world = World::waiting();
     world.told([0, 1, 2], LineHint::StandBy { head: ME }, 50);
     assert_eq!((world.next(), world.0.first()), (at(50), None));
@@ -246,7 +246,7 @@ fn t3_a_head_is_named_when_it_has_had_its_grace_and_then_has_a_new_one() {
 
 #[test]
 fn t3_what_is_told_is_news_and_an_answer_of_before_does_not_count_for_it() {
-    // The first for a key that is free, and a moment later somebody has it: not every node has said so.
+    // It is the first for a free key, and a moment later somebody has it: not every node has said so.
     let mut world = World::standing();
     world.lost(&[behind(OTHER), behind(OTHER), behind(OTHER)], 2);
     world.told([0, 1, 2], STAND_BY, 30);
@@ -445,7 +445,7 @@ fn t5_wake_ups_in_vain_are_followed_ever_later() {
     // What was in vain long ago, by more than fifty graces, counts no more.
     let then = halves(&[64], then - 64 + 200);
     halves(&[1, 2, 4], then - 64 + 201);
-    // One who is woken after a while need not wait at all.
+    // A client that is woken after a while need not wait at all.
     millis = 10_000;
     world.0.begin_round(at(millis));
     world.lost(&[held(0), held(0), held(0)], millis);
@@ -544,7 +544,7 @@ fn t6_too_few_lines_are_said_and_what_a_node_shows_later_counts() {
     assert_eq!(world.lost(&[lineless(), held(0), lineless()], 2), Some(at(1_002)));
     world.0.begin_round(at(3));
     assert_eq!(world.lost(&[lineless(), held(0), lineless(), lineless()], 4), None);
-    // One that fails tells nothing, and has a line again when it answers.
+    // A node that fails tells nothing, and has a line again when it answers.
     let mut world = World::standing();
     let (all, failed) = ([held(0), held(0)], [LineAnswer::Failed, LineAnswer::Failed]);
     let answers = || all.iter().map(LineAnswer::Denied);
@@ -585,7 +585,7 @@ fn t7_a_round_is_heard_out_where_one_has_the_key_on_a_quorum_and_nothing_else_is
     assert!(world.0.hears_out());
 }
 
-/// One whose way to the nodes is longer than the grace of those beside them would never get a turn.
+/// A client whose way to the nodes is longer than the grace of nearer clients would never get a turn.
 #[test]
 fn t3_one_that_was_passed_over_again_and_again_and_has_come_back_is_waited_for_longer() {
     let grace = 2 * MS;

@@ -29,7 +29,7 @@ const fn stand_by(head: ClientId) -> LineHint {
 struct Node {
     line: WaitList,
     is_held: bool,
-    /// Those who are not connected.
+    /// Clients that are not connected.
     gone: Vec<ClientId>,
     told: Vec<(ClientId, LineHint)>,
 }
@@ -138,7 +138,7 @@ fn who_does_not_hear_is_forgotten_and_the_next_one_is_woken_at_once() {
     let told = [(client(2), LineHint::Next), (client(4), stand_by(client(2)))];
     assert_eq!(node.release(1), told);
     assert_eq!(node.waiting(), [client(2), client(4)]);
-    // Who comes anew knows nothing of who is on its way, and who has waited finds out.
+    // A newcomer does not know who is on its way; a waiter finds out.
     node.gone = vec![client(2), client(4)];
     assert_eq!(node.acquire(waits(5, 5), 2), Came::Behind(2, Some(2)));
     assert_eq!(node.acquire(waits(5, 5), 4), Came::Granted, "nobody is there");
@@ -189,7 +189,7 @@ fn a_head_that_is_named_is_dropped_and_has_its_old_place_when_it_comes_back() {
     assert_eq!(node.told, [(client(2), LineHint::Next)]);
     assert_eq!(node.acquire(named(3, 2), 3), Came::Granted);
     assert_eq!(node.acquire(waits(1, 1), 4), Came::Held(Some(0)));
-    // One who does not stand there may name it too.
+    // A client outside the line may name it too.
     let mut node = held_before(1);
     node.release(1);
     let named = Some(Stand::named(client(9)).skipping(Some(client(1))));

@@ -1,5 +1,5 @@
-//! Whatever nodes answer and tell, at whatever time: one who waits panics at nothing, asks again within a poll, and does
-//! not ask all the time.
+//! Whatever nodes answer and tell, at whatever time: a waiter panics at nothing, asks again within a poll, and does not
+//! ask all the time.
 
 use quorlock_core::{ClientId, LineAnswer, LineHint, LineNews, Stand, Ticket, WaitList, Waiter};
 use rand::{Rng, SeedableRng, rngs::StdRng, seq::IndexedRandom};

@@ -114,7 +114,7 @@ proptest! {
             prop_assert!(ResourceSet::new([resource.clone(), resource.clone()]).is_ok());
         }
         if let Ok(slots) = Slots::new(&prefix, &name, 3) {
-            // Whoever is told of the line knows it again, and nobody can lock it.
+            // A message about the line names it again, and nobody can lock it.
             prop_assert_eq!(Resource::of_message(slots.line().as_bytes()), Ok(slots.line().clone()));
             prop_assert_eq!(Resource::new(slots.line().as_bytes()), Err(ResourceError::Reserved));
         }

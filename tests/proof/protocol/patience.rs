@@ -1,7 +1,7 @@
-//! For how long the first in the line is waited for by one who has passed it over.
+//! For how long a client waits for the first in the line after passing it over.
 //!
-//! Goal: one that comes late again and again is waited for longer, and nothing is done for one that does not come at all.
-//! Method: the times at which that changes.
+//! Goal: a client that comes late again and again is waited for longer, and nothing is done for one that does not come
+//! at all. Method: the times at which that changes.
 
 use quorlock_core::{ClientId, Patience};
 

@@ -7,7 +7,7 @@
 use quorlock_core::{Place, Queue, Station};
 use rand::{Rng, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 
-/// A queue with one who asks, and the place of that one.
+/// A queue with one asker, and its place.
 fn asked() -> (Queue<u32>, Place) {
     let mut queue = Queue::default();
     let place = queue.ask().unwrap();
@@ -81,7 +81,7 @@ fn l5_a_request_for_one_round_is_handed_nothing_and_overtakes_nobody() {
     assert_eq!(queue.hand_on(first), Some((stands, 2)));
     assert_eq!(queue.hand_on(first), None);
     assert_eq!(queue.take_sharing(), [1]);
-    // One whose time is up in line shares from then on.
+    // A request whose time is up in line shares from then on.
     let late = queue.stand(3);
     assert!(queue.share_instead(late) && queue.is_empty());
     assert_eq!((queue.hand_on(first), queue.take_sharing()), (None, vec![3]));
@@ -126,7 +126,7 @@ fn l7_who_stands_back_is_behind_all_others_and_leaves_from_there() {
     assert!(again > behind && queue.now_at(first) == again);
     assert_eq!(queue.leave(first), Some(7));
     assert_eq!((queue.leave(first), queue.leave(again)), (None, None));
-    // What is over is forgotten, whoever it was.
+    // What is over is forgotten, with all its places.
     assert_eq!(queue.next_to_ask(), Some((behind, 1)));
     assert!(queue.handle_over(behind));
     assert_eq!(queue.now_at(second), second);
@@ -290,7 +290,7 @@ fn random_schedules_let_nobody_overtake_and_leave_nobody_behind() {
                     }
                 }
                 8 => {
-                    // Something late, of one who has gone.
+                    // Something late, of a request that has gone.
                     if let Some(place) = model.gone.choose(&mut random).copied() {
                         assert!(!queue.handle_over(place) && !queue.handle_won(place));
                     }
@@ -328,7 +328,7 @@ fn random_schedules_let_nobody_overtake_and_leave_nobody_behind() {
     }
 }
 
-/// Who asks for a permit beside the line has reserved a place, so that its order is that of its arrival.
+/// A request for a permit beside the line has reserved a place, so that its order is that of its arrival.
 #[test]
 fn l1_who_asked_beside_the_line_stands_where_it_came_and_asks_for_all_where_nobody_stands() {
     let mut queue = Queue::default();
@@ -347,7 +347,8 @@ fn l1_who_asked_beside_the_line_stands_where_it_came_and_asks_for_all_where_nobo
     assert_eq!(queue.next_to_ask().map(|(_, request)| request), Some(4));
 }
 
-/// Who comes to a resource that is free, asked for or held here, by everything that may be known of it: the whole table.
+/// A newcomer to a resource that is free, asked for or held here, by everything that may be known of it: the whole
+/// table.
 #[test]
 fn whoever_comes_asks_waits_or_is_told_by_what_is_known_here() {
     use quorlock_core::{Comer, Joined, Known};

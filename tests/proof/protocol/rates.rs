@@ -114,7 +114,7 @@ fn counters_that_run_ahead_of_the_clock_are_followed_and_nodes_agree_at_once() {
     (0..20_000).for_each(|_| hot.next());
     assert!(hot.ahead() > Duration::from_secs(1), "{:?}", hot.ahead());
     assert_eq!(hot.miss(0), 0, "the hint is above what the others have counted");
-    // Somebody whose clock is ahead: this client has seen none of it before it has won itself.
+    // A client whose clock is ahead: this one has seen none of its tokens before it has won itself.
     hot.other(WALL + 25_000_000);
     hot.next();
     assert_eq!(hot.last, WALL + 25_000_000 + TokenRange::MOST, "on from there");

@@ -64,7 +64,7 @@ fn u2_none_is_handed_out_before_it_is_due() {
     assert!(releases.take(at(49)).due.is_empty());
     assert_eq!(names(&releases.take(at(50)).due), [1], "one at a time so far");
     assert_eq!(names(&releases.take(at(50)).due), [2]);
-    // One that comes may be for later too.
+    // A new one may be for later too.
     assert_eq!(releases.push(again, 3, at(49)), None);
     assert!(releases.take(at(49)).due.is_empty());
     assert_eq!(names(&releases.take(at(50)).due), [3]);

@@ -47,7 +47,7 @@ fn how_it_ends_and_that_nothing_is_ever_undone() {
         // Three of five certainly do not have it: it is lost, whether gone or somebody else's.
         (vec![gone(), gone(), gone()], gone_),
         (vec![GRANTED, GRANTED, gone(), denied(), denied()], other),
-        // Whoever did not answer may have it: in doubt.
+        // A node that did not answer may have it: in doubt.
         (vec![gone(), gone(), UNKNOWN], broken),
         (vec![UNKNOWN, UNKNOWN, UNKNOWN], broken),
         (vec![NOT_SENT, NOT_SENT, NOT_SENT], broken),

@@ -232,7 +232,7 @@ fn votes_are_asked_for_under_the_marks_that_were_known_when_the_round_began() {
     assert_eq!(marks(&mut round), [(node(2), mark(2))]);
 }
 
-/// Somebody has written to the counters of one node. That number becomes nobody's token.
+/// A stranger has written to the counters of one node. That number becomes nobody's token.
 #[test]
 fn a_counter_that_no_clock_explains_is_outvoted() {
     let day = 86_400_000_000;
@@ -268,7 +268,7 @@ fn a_counter_that_no_clock_explains_is_outvoted() {
     // That is nobody's lease: asking again at once would not help, and it is said what is wrong where.
     assert_eq!(round.loss(), Some(RoundLoss::NoQuorum));
     assert_eq!(round.implausible().collect::<Vec<_>>(), [node(0), node(1)]);
-    // One of them beside one that denies is in nobody's way: there is a holder.
+    // One such node beside a node that denies is in nobody's way: there is a holder.
     let mut round = fenced(3);
     round.handle_reply(node(0), granted(10 + 5 * day), at(1));
     round.handle_reply(node(1), granted(10), at(1));

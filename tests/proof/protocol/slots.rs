@@ -165,7 +165,7 @@ fn a_grant_without_a_slot_or_of_none_that_was_asked_for_is_no_vote() {
     }
 }
 
-/// How many of two clients win, who begin at these of so many slots, with their messages in any order.
+/// How many of two clients win that begin at these of so many slots, with their messages in any order.
 fn winners(firsts: [u8; 2], count: usize, rng: &mut StdRng) -> usize {
     // The counters differ, of nodes and of slots.
     let mut nodes: [NodeStore; NODES] = std::array::from_fn(|_| NodeStore::in_life(0));

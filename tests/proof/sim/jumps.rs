@@ -14,8 +14,8 @@ use crate::{
     machine::{Machine, Stop},
 };
 
-/// A lease that is acquired when the clock has jumped is told of its loss in time, also where another one is held since
-/// before that: whoever sees to the leases sleeps by a timer that knows nothing of the jump.
+/// A lease acquired after a jump of the clock is told of its loss in time, also where another one is held since before
+/// that: the task that sees to the leases sleeps by a timer that knows nothing of the jump.
 fn told_in_time(slept: Duration, jump: impl Fn(&SimRuntime, &Machine)) {
     let world = SimRuntime::new(1);
     let machine = Machine::new(&world, 0, 0);

@@ -27,7 +27,7 @@ pub(crate) const S4: Scenario = Scenario(4);
 pub(crate) const S5: Scenario = Scenario(5);
 /// A lease ended by its time at a client whose clock is slower than that of a node.
 pub(crate) const S6: Scenario = Scenario(6);
-/// A grant was handed on to somebody who had waited in the process.
+/// A grant was handed on to a waiter of the process.
 pub(crate) const S7: Scenario = Scenario(7);
 /// An extension came too late, or reached a minority only.
 pub(crate) const S8: Scenario = Scenario(8);
@@ -35,7 +35,7 @@ pub(crate) const S8: Scenario = Scenario(8);
 pub(crate) const S9: Scenario = Scenario(9);
 /// A node was asked to extend what it did not have, and made nothing of it.
 pub(crate) const S10: Scenario = Scenario(10);
-/// A node was asked to release what somebody else had by then.
+/// A node was asked to release what another client had by then.
 pub(crate) const S11: Scenario = Scenario(11);
 /// The clock of a node jumped forward while it had keys.
 pub(crate) const S13: Scenario = Scenario(13);
@@ -63,7 +63,7 @@ pub(crate) const S23: Scenario = Scenario(23);
 pub(crate) const S26: Scenario = Scenario(26);
 /// A node restarted empty behind a proxy that kept its connections.
 pub(crate) const S27: Scenario = Scenario(27);
-/// Somebody was granted something in a fleet whose clients differ in their longest ttl.
+/// A request was granted in a fleet whose clients differ in their longest ttl.
 pub(crate) const S28: Scenario = Scenario(28);
 /// A round was granted by some nodes, denied by others, and won by nobody.
 pub(crate) const S29: Scenario = Scenario(29);

@@ -1,17 +1,18 @@
-//! What is peculiar to a round for any slot of a semaphore: each node takes one, and a quorum for one and the same slot wins.
+//! The rules of a round for any slot of a semaphore: each node takes one slot, and a quorum for the same slot wins.
 //!
-//! It decides what an answer says of the slot that was won and of the others, and what has to be undone of those. It must never
-//! name the slot that was won as one to undo.
+//! It decides what an answer says of the won slot and of the others, and what to undo of the others. It must never name
+//! the won slot as one to undo.
 //!
 //! # Invariants
 //!
 //! - **S1** A permit is a quorum for one slot. Grants of different slots are never added up.
-//! - **S2** What was granted and not won is released. A release names every slot that an unanswered command may have taken.
-//! - **S3** The slots of a round share an owner, and each slot has votes, a token and a counter of its own.
-//! - **S4** Filling in, a restore of the slot that was won where a node took another one, is sent after the win, and is never
-//!   a vote.
+//! - **S2** A granted slot that was not won is released. A release names every slot that an unanswered command may have
+//!   taken.
+//! - **S3** The slots of a round share an owner; each has its own votes, token and counter.
+//! - **S4** Filling in restores the won slot on a node that took another one. It is sent after the win, and is never a
+//!   vote.
 //!
-//! They are tested, each by name, in `tests/proof/protocol/slots.rs`.
+//! Each is tested by name in `tests/proof/protocol/slots.rs`.
 
 use alloc::boxed::Box;
 
@@ -29,7 +30,7 @@ impl Round {
         self.slots.is_some()
     }
 
-    /// The slot that was won.
+    /// The won slot.
     ///
     /// A round for any slot of a semaphore asks each node to choose one. A quorum that chose the same slot wins it.
     ///
@@ -57,13 +58,13 @@ impl Round {
         self.votes.counted().filter(|_| self.verdict == Verdict::Won)
     }
 
-    /// Hands over, once, after a slot was won, what is known of where other slots may stand. The caller has
-    /// [`tell_others`](Round::tell_others) tell it, and releases what [`undone_at`](Round::undone_at) says.
+    /// Hands over, once, after a win, the footprint of the other slots. The caller passes answers to it by
+    /// [`tell_others`](Round::tell_others), and releases what [`undone_at`](Round::undone_at) says.
     pub fn take_others(&mut self) -> Option<Footprint> {
         self.others.take().map(|others| *others)
     }
 
-    /// Tells a footprint that was taken of an answer to its acquire.
+    /// Passes an answer to its acquire to a footprint that was taken.
     pub fn tell(&self, footprint: &mut Footprint, node: NodeId, reply: &Result<Reply, Failure>) {
         if self.is_any() {
             footprint.handle_acquire(node, &self.about(reply, false));
@@ -72,7 +73,7 @@ impl Round {
         }
     }
 
-    /// Tells the footprint of the slots that were not won, where that was taken.
+    /// The same for the footprint of the other slots.
     pub fn tell_others(
         &self,
         others: &mut Footprint,
@@ -82,8 +83,8 @@ impl Round {
         others.handle_acquire(node, &self.about(reply, true));
     }
 
-    /// What is to be released at `node` of what was not won: of a semaphore the slot that it took, or all that it may have
-    /// taken. `None` where that is the slot that was won, or no other can be.
+    /// What to release at `node` of what was not won: for a semaphore the slot that it took, or all that it may have
+    /// taken. `None` if that is the won slot, or no other is possible.
     pub fn undone_at(&self, node: NodeId) -> Option<Target> {
         let Some(slots) = &self.slots else { return Some(self.spec.target.clone()) };
         match (self.votes.took(node), self.slot()) {
@@ -94,13 +95,13 @@ impl Round {
         }
     }
 
-    /// Whether `node` took another slot than the one that was won, which is filled in there.
+    /// Whether `node` took another slot than the won one, which is filled in there.
     pub fn is_filled_in(&self, node: NodeId) -> bool {
         let (took, won) = (self.votes.took(node), self.slot());
         took.is_some() && won.is_some() && took != won
     }
 
-    /// Tells its own footprints of the answer to an acquire, and says what it is as a vote.
+    /// Passes the answer to an acquire to the round's own footprints, and returns it as a vote.
     pub(super) fn handle_answer(
         &mut self,
         node: NodeId,
@@ -120,20 +121,20 @@ impl Round {
         if self.is_any() { self.about(&reply, false) } else { reply }
     }
 
-    /// What the votes are counted for.
+    /// The target that the votes count for.
     pub(super) fn counted(&self) -> Target {
         let slot = self.votes.counted().and_then(|number| self.slots.as_ref()?.slot(number));
         slot.map_or_else(|| self.spec.target.clone(), Target::Slot)
     }
 
-    /// Where a slot was won, others may stand beside it.
+    /// After a win, other slots may stand too: splits the footprint.
     pub(super) fn part(&mut self) {
         let (Some(slots), Some(footprint)) = (&self.slots, &mut self.footprint) else { return };
         if slots.len() == 1 {
             return;
         }
-        // A node has taken one slot, so that nothing stands there of the other part. Where that is not known yet, nearly
-        // always it has taken the one that was won; where not, or where its time is up, that is undone.
+        // A node takes one slot, so it is in one part. A node whose slot is unknown nearly always took the won one. If
+        // not, or if its time runs out, the other slot is undone.
         let mut others = footprint.clone();
         for node in (0..self.quorum.nodes()).map(NodeId::new) {
             match self.votes.took(node) {
@@ -149,13 +150,14 @@ impl Round {
         self.others = Some(Box::new(others));
     }
 
-    /// What an answer says of what was won, or of the slots that were not: a slot that was granted is denied to the others.
+    /// What an answer says of the won slot, or with `others` of the rest: a slot granted in one part counts as denied
+    /// in the other.
     fn about(&self, reply: &Result<Reply, Failure>, others: bool) -> Result<Reply, Failure> {
         match (reply, self.chosen(reply), self.slot()) {
             (_, Some(took), Some(won)) if (took == won) == others => {
                 Ok(Reply::Denied(Denial::default()))
             }
-            // It names nothing that could be undone.
+            // It names no slot to undo.
             (Ok(Reply::Granted(_)), None, _) if self.is_any() => {
                 Err(Failure::new(true, Cause::Broken))
             }
@@ -163,7 +165,7 @@ impl Round {
         }
     }
 
-    /// Which slot was granted, of those that were asked for.
+    /// The granted slot, if it was asked for.
     fn chosen(&self, reply: &Result<Reply, Failure>) -> Option<u8> {
         match (reply, &self.slots) {
             (Ok(Reply::Granted(Granted { slot, .. })), Some(slots)) => {

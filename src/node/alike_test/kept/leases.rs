@@ -1,5 +1,5 @@
-//! Goal: whose a key is, for how long, with which token, label and record, is what is written here, and a key of another
-//! program is left alone.
+//! Goal: whose a key is, for how long, with which token, label and record, is what is written here, and a key of
+//! another program is left alone.
 //!
 //! Method: tables, by both kinds of node.
 
@@ -75,7 +75,7 @@ fn an_extension_gives_the_key_its_whole_life_again_and_never_makes_one_anew() {
     ]);
 }
 
-/// As one is that a clock prolongs which went back. Nodes were told of 200 s here.
+/// A clock that went back prolongs a lease like this. Nodes were told of 200 s here.
 #[test]
 fn what_lives_for_longer_than_leases_do_is_cut_for_who_asks_for_less() {
     kept(&[
@@ -196,10 +196,10 @@ fn a_leader_is_told_with_its_last_text_and_its_label_while_the_key_is_its_own() 
         sets(0, 1, Some(LONG)),
         proclaims(0, 2, "denied"),
         held(0, "`theirs` for 60005 ms"),
-        // What it has said before stands beside it again.
+        // Its earlier record stands beside it again.
         sets(0, 3, Some(LONG)),
         held(0, r"o0 for 60005 ms, counter 101, host\x00 7\xff, leads 101 with 2, 600 bytes"),
-        // So it does beside a key that is restored, and which this node has not granted anew.
+        // So it does beside a restored key, which this node has not granted anew.
         deletes(0),
         row(0, restore, "done"),
         held(0, r"o0 for 60005 ms, counter 101, host\x00 7\xff, leads 101 with 2, 600 bytes"),

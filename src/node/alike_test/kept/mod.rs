@@ -1,8 +1,8 @@
-//! Goal: a node says what is written here. Both kinds of node cannot be wrong alike.
+//! Goal: a node answers what is written here, so that both kinds of node cannot be wrong alike.
 //!
-//! Method: tables of steps, each with what it has to be answered, and what clients hear of lines then. They are played as
-//! drawn ones are, so that a server and a node in memory are also compared in everything that no table says. What single
-//! keys are about is played by a client in classic mode too, which is answered the same, but for tokens.
+//! Method: tables of steps, each with its answer, and what clients hear of lines then. They are played as drawn ones
+//! are, so that a server and a node in memory are also compared in everything that no table says. Tables of single keys
+//! are played in classic mode too, with the same answers except tokens.
 
 mod leases;
 mod readers;
@@ -28,7 +28,7 @@ fn kept(rows: &[Taken]) {
     }
 }
 
-/// The same, and once more by a client in classic mode, to which no token is told.
+/// The same, and once more by a client in classic mode, which is told no token.
 #[track_caller]
 fn in_both_modes(rows: &[Taken]) {
     kept(rows);
@@ -40,7 +40,7 @@ fn in_both_modes(rows: &[Taken]) {
     kept(&rows.iter().map(classic).collect::<Vec<_>>());
 }
 
-/// Of the client whose number the owner has, where there is one.
+/// By the client with the owner's number, if there is one.
 fn row(owner: u8, step: Step, says: &'static str) -> Taken {
     let client = usize::from(owner);
     Taken { client: if client < CLASSIC { client } else { client % 3 }, step, says }
@@ -59,7 +59,7 @@ fn takes_for(owner: u8, on: On, ttl: u64, says: &'static str) -> Taken {
     acquires(owner, on, ttl, None, says)
 }
 
-/// It waits, since so many us.
+/// A waiter that came so many us ago.
 fn waits(owner: u8, on: On, since: u64, says: &'static str) -> Taken {
     acquires(owner, on, LONG, Some(Place { since: Some(since), skip: None }), says)
 }

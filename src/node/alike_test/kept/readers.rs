@@ -1,4 +1,4 @@
-//! Goal: who is let in beside whom, what stands on a node for readers, and which token they have, is what is written here.
+//! Goal: who is let in beside whom, what a node keeps for readers, and which token they have, is what is written here.
 //!
 //! Method: tables, by both kinds of node.
 
@@ -132,10 +132,10 @@ fn a_writer_that_goes_on_as_a_reader_is_one_of_them_and_entries_of_before_stay_v
         releases(2, Shared(0), "done"),
         held(0, "free"),
         takes(1, One(0), "granted 102"),
-        // A release right behind, where the node has not followed.
+        // A release right after a downgrade that the node has not followed.
         releases(1, Downgraded(0), "done"),
         held(0, "free"),
-        // One that keeps others out does so for as long as it said.
+        // A release that keeps others out does so for as long as it said.
         takes(1, One(0), "granted 103"),
         keeps(1, Downgraded(0), 50_005, "done"),
         held(0, "o1 for 50005 ms, counter 103"),
@@ -150,7 +150,7 @@ fn a_writer_that_goes_on_as_a_reader_is_one_of_them_and_entries_of_before_stay_v
     ]);
 }
 
-/// Others may have taken the end from it. Were it not for that, writers would wait for ever once its readers have crashed.
+/// Another program may have removed its end. Otherwise writers would wait for ever once its readers have crashed.
 #[test]
 fn a_key_of_readers_without_an_end_gets_one_from_whoever_wants_to_write() {
     for writes in [One(0), Set(vec![0])] {
@@ -162,7 +162,7 @@ fn a_key_of_readers_without_an_end_gets_one_from_whoever_wants_to_write() {
             takes(1, writes, "granted 101"),
         ]);
     }
-    // One who reads it keeps it for no less.
+    // A reader keeps it for no less.
     kept(&[
         sets(0, 5, None),
         takes_for(0, Shared(0), 100_005, "granted 100"),

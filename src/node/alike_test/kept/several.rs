@@ -1,5 +1,5 @@
-//! Goal: sets are taken whole or not at all, with one number for all of their counters; of slots each is had by one, and
-//! whoever waits for any is let in first.
+//! Goal: sets are taken whole or not at all, with one number for all of their counters; each slot has one holder, and a
+//! waiter for any slot is let in first.
 //!
 //! Method: tables, by both kinds of node.
 
@@ -158,7 +158,7 @@ fn the_first_sixteen_of_a_line_are_looked_at_for_one_who_hears() {
     }
 }
 
-/// Also where that one is answered at once, because it knows the counters and hints above them.
+/// Even before a client whose pick is answered at once, because it knows the counters and hints above them.
 #[test]
 fn whoever_waits_for_a_slot_by_its_name_is_let_in_before_one_who_asks_for_any() {
     let knows = |first, says| {

@@ -9,8 +9,8 @@ use super::quote::quoted;
 /// Why a URL cannot be the address of a node. Nothing has been connected.
 ///
 /// The text alone says which part is wrong and what to write instead. It quotes the URL without what may be secret:
-/// `***` stands for everything up to the last `@`, the user name included, for what follows `?` and `#`, and for what
-/// is no host, port or path and so may be part of a password.
+/// `***` stands for everything up to the last `@`, the user name included, for what follows `?` and `#`, and for a part
+/// that is no host, port or path and so may belong to a password.
 ///
 /// ```
 /// # #[cfg(feature = "redis")] {
@@ -27,8 +27,8 @@ use super::quote::quoted;
 #[derive(Clone, Eq, Error, PartialEq)]
 #[non_exhaustive]
 pub enum AddressError {
-    /// A part of it is wrong. The form is `redis://[user:password@]host[:port][/database]`, with special characters
-    /// of user name and password percent-encoded, or `unix:///path`.
+    /// A part of the URL is wrong. The form is `redis://[user:password@]host[:port][/database]`, with special
+    /// characters of user name and password percent-encoded, or `unix:///path`.
     #[error("{}", placed(.url, .reason))]
     Invalid {
         /// Which part.
@@ -38,8 +38,8 @@ pub enum AddressError {
         /// The URL, without what may be secret.
         url: Arc<str>,
     },
-    /// It asks for TLS and the crate was built without. Enable the feature `tls-rustls-ring`
-    /// or `tls-rustls` of quorlock.
+    /// The URL asks for TLS and the crate was built without. Enable the feature `tls-rustls-ring` or `tls-rustls` of
+    /// quorlock.
     #[error(
         "`{url}` asks for TLS, which is not compiled in, enable the feature `tls-rustls-ring` of quorlock (or `tls-rustls`, and install a crypto provider), or write `redis://`"
     )]
@@ -47,9 +47,9 @@ pub enum AddressError {
         /// The URL, without what may be secret.
         url: Arc<str>,
     },
-    /// It asks for TLS by rustls and the process has no crypto provider. Install one, for instance with
-    /// `rustls::crypto::ring::default_provider().install_default()`, or enable the feature
-    /// `tls-rustls-ring`, which does that.
+    /// The URL asks for TLS by rustls and the process has no crypto provider. Install one, for instance with
+    /// `rustls::crypto::ring::default_provider().install_default()`, or enable the feature `tls-rustls-ring`, which
+    /// does that.
     #[error(
         "`{url}` asks for TLS, and rustls has no crypto provider, install one at start or enable the feature `tls-rustls-ring` of quorlock"
     )]
@@ -97,7 +97,7 @@ impl AddressError {
 }
 
 fn placed(url: &str, reason: &str) -> String {
-    // Of an empty one there is nothing to quote.
+    // An empty URL has nothing to quote.
     if url.is_empty() { reason.to_owned() } else { format!("in `{url}` {reason}") }
 }
 
@@ -109,9 +109,9 @@ fn shown(url: &str) -> Arc<str> {
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum UrlPart {
-    /// All of it: it is empty, or has characters that stand in no URL.
+    /// All of it: it is empty, or has characters that no URL may have.
     Whole,
-    /// What stands before `://`.
+    /// The part before `://`.
     Scheme,
     /// User name and password.
     Credentials,
@@ -123,13 +123,13 @@ pub enum UrlPart {
     Database,
     /// The path of a Unix socket.
     Path,
-    /// What follows `?`.
+    /// The part after `?`.
     Query,
-    /// What follows `#`.
+    /// The part after `#`.
     Fragment,
 }
 
-/// A URL of a list that cannot be used.
+/// An unusable URL of a list.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct WrongAddress {

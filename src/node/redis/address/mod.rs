@@ -1,4 +1,4 @@
-//! Where a server is: a URL, parsed once, with everything that can be known to be wrong said at once.
+//! The address of a server: a URL, parsed once, with everything that can be known to be wrong reported at once.
 //!
 //! It must never print a password.
 
@@ -35,7 +35,7 @@ impl Address {
         if kind == (Kind::Tcp { tls: true }) {
             tls::require_tls(url)?;
         }
-        // None of the library's texts, which may quote what they are about.
+        // Not the library's message, which may quote the URL.
         let unusable = || {
             let reason =
                 "it cannot be used, write `redis://[user:password@]host[:port][/database]`";
@@ -65,7 +65,7 @@ impl Address {
         Self { credentials, ..self }
     }
 
-    /// What to connect with, this time.
+    /// The client to connect with this time.
     pub(super) async fn client(
         &self,
         context: &NodeContext,
@@ -82,7 +82,7 @@ impl Address {
         matches!(self.client.get_connection_info().addr(), ConnectionAddr::Unix(_))
     }
 
-    /// Whether TLS is spoken with it.
+    /// Whether the connection uses TLS.
     pub(in crate::node::redis) fn is_encrypted(&self) -> bool {
         matches!(self.client.get_connection_info().addr(), ConnectionAddr::TcpTls { .. })
     }
@@ -92,7 +92,7 @@ impl Address {
         self.client.get_connection_info().redis_settings().db()
     }
 
-    /// What the node is called in the list of its fleet.
+    /// The name of the node in the list of its fleet.
     pub(crate) fn name(&self) -> &str {
         self.name.as_deref().unwrap_or(&self.display)
     }
@@ -168,7 +168,7 @@ mod tests {
         }
     }
 
-    /// An authority that is none is refused, which shows that it is not ignored.
+    /// A broken authority is refused, which shows that it is not ignored.
     #[cfg(feature = "tls-rustls-ring")]
     #[test]
     fn a_url_that_asks_for_tls_is_given_the_authority_however_it_is_written() {

@@ -1,15 +1,14 @@
 //! A URL as an error may show it: without anything that may be part of a password.
 //!
-//! It shows what it recognises as a scheme, a host, a port or a path, and hides the rest. What has an `@` hides all
-//! that stands before the last one, so that it does not matter how a password is broken. It must never be made to show
-//! more in order to say more.
+//! It shows what it recognises as a scheme, a host, a port or a path, and hides the rest. It hides everything before
+//! the last `@`, however a password is broken. It must never be made to show more in order to say more.
 
 use std::net::Ipv6Addr;
 
-/// What stands for whatever is not shown.
+/// Replaces everything that is not shown.
 const HIDDEN: &str = "***";
 
-/// The URL without what may be secret. Of a text that is neither a URL nor looks like an address, nothing is left.
+/// The URL without what may be secret. A text that is no URL and looks like no address is hidden whole.
 pub(super) fn quoted(url: &str) -> String {
     let url = url.trim();
     let (scheme, rest) = split_scheme(url)
@@ -22,7 +21,7 @@ pub(super) fn quoted(url: &str) -> String {
     };
     let (before, after) = rest.split_at(at);
     if before.contains('?') {
-        // Either the password has a `?`, or what follows it an `@`: then the end would be secret too.
+        // Either the password has a `?`, or the query has an `@`: then its end would be secret too.
         return format!("{scheme}{HIDDEN}");
     }
     format!("{scheme}{HIDDEN}@{}", place(after.trim_start_matches('@')))
@@ -36,7 +35,7 @@ pub(super) fn split_scheme(url: &str) -> Option<(&str, &str)> {
     is_scheme.then_some((scheme, rest))
 }
 
-/// What has no scheme and is shown all the same: `localhost`, and what has a dot, a port or brackets.
+/// Whether a text without a scheme is shown: `localhost`, and what has a dot, a port or brackets.
 pub(super) fn is_address(text: &str) -> bool {
     let (authority, _) = text.split_at(authority_end(text));
     let Some((host, port)) = split_port(authority) else { return false };
@@ -50,7 +49,7 @@ pub(super) fn authority_end(text: &str) -> usize {
     text.find(['/', '?', '#']).unwrap_or(text.len())
 }
 
-/// Host and port, without the brackets of an IPv6 address; nothing where they cannot be told apart.
+/// Host and port, without the brackets of an IPv6 address; `None` where they cannot be told apart.
 pub(super) fn split_port(authority: &str) -> Option<(&str, Option<&str>)> {
     if let Some(rest) = authority.strip_prefix('[') {
         let (host, rest) = rest.split_once(']')?;
@@ -78,7 +77,7 @@ fn is_port(port: &str) -> bool {
     (1..=5).contains(&port.len()) && port.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// What follows the credentials. Whatever is no host, port or path ends it.
+/// Shows what follows the credentials, up to the first part that is no host, port or path.
 fn place(text: &str) -> String {
     let (authority, rest) = text.split_at(authority_end(text));
     let Some((host, port)) = split_port(authority) else { return HIDDEN.to_owned() };
@@ -98,7 +97,7 @@ fn place(text: &str) -> String {
     let (path, secret) = rest.split_at(end);
     let plain = |c: char| c.is_ascii_alphanumeric() || "/-._".contains(c);
     shown.push_str(if path.chars().all(plain) { path } else { "/***" });
-    // A password may stand there, and one that is not escaped has any character.
+    // A password may follow, and one that is not escaped has any character.
     for (mark, hidden) in [('?', "?***"), ('#', "#***")] {
         if secret.starts_with(mark) {
             shown.push_str(hidden);

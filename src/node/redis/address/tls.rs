@@ -46,7 +46,7 @@ pub(super) fn build_tls(
 pub(super) fn require_tls(url: &str) -> Result<(), AddressError> {
     #[cfg(feature = "tls-rustls-ring")]
     if rustls::crypto::CryptoProvider::get_default().is_none() {
-        // An error says that somebody else has installed one in the meantime.
+        // An error means that another thread has installed one meanwhile.
         let _ = rustls::crypto::ring::default_provider().install_default();
     }
     if rustls::crypto::CryptoProvider::get_default().is_none() {

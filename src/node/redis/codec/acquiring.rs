@@ -1,6 +1,7 @@
 //! Acquires as scripts, of every kind of target, and what is answered to them.
 //!
-//! It decides which reply is a grant, and of which slot. It must never take one for a grant whose form it does not know in full.
+//! It decides which reply is a grant, and of which slot. It must never take a reply for a grant unless it knows all of
+//! its form.
 
 use std::{mem, time::Duration};
 
@@ -29,8 +30,8 @@ pub(in crate::node::redis) struct Wanted {
     pub(in crate::node::redis) count: u64,
 }
 
-/// An acquire of a target; of any slot, in the order that begins with `first`. `latest` is the node's time at which it has
-/// become useless; zero where the clock is not known yet.
+/// An acquire of a target; of any slot, in the order that begins with `first`. At `latest`, by the node's clock, it
+/// becomes useless; zero if that clock is not known yet.
 pub(in crate::node::redis) fn acquire<'a>(
     head: &'a Head,
     (target, first): (&'a Target, u8),
@@ -40,7 +41,7 @@ pub(in crate::node::redis) fn acquire<'a>(
     latest: u64,
     note: Option<&Note>,
 ) -> Script<'a> {
-    // A negative number says that the node has to look at its own. What is no count asks for one.
+    // A negative count makes the node look at its own numbers. A count of zero asks for one.
     let count = i64::try_from(count).unwrap_or(i64::MAX).max(1);
     let allowed = head.allows(hint, count.unsigned_abs());
     let args = [
@@ -74,7 +75,7 @@ fn of_several<'a>(args: [Arg<'a>; 6], target: &Target, note: Option<&Note>) -> L
     List::Many(args)
 }
 
-/// The same acquire of a client that knows of the line, and what it says of its place there.
+/// Adds the lines to an acquire, and the client's stand in them.
 pub(in crate::node::redis) fn in_line<'a>(
     mut acquire: Script<'a>,
     lines: &'a [Resource],
@@ -83,7 +84,7 @@ pub(in crate::node::redis) fn in_line<'a>(
     acquire.lines = lines;
     if let Some(Stand { client, ticket, skip }) = stand {
         let mut args = acquire.args.to_vec();
-        // They stand behind the note, whether there is one or not.
+        // The stand follows the note, even where that is missing.
         args.resize(args.len().max(7), Arg::Bytes(b""));
         let ticket = ticket.map_or(Arg::Bytes(b""), |ticket| Arg::Number(ticket.get()));
         let skip = skip.map_or(Arg::Bytes(b""), Arg::Client);
@@ -97,11 +98,11 @@ pub(in crate::node::redis) fn in_line<'a>(
 #[derive(Debug, Eq, PartialEq)]
 pub(in crate::node::redis) struct Acquired {
     pub(in crate::node::redis) reply: Reply,
-    /// The head of the node's counters, where that is told.
+    /// The head of the node's counters, if told.
     pub(in crate::node::redis) head: Option<Vec<u8>>,
-    /// Of what was granted: whether others wait in the line, where that is told.
+    /// After a grant: whether others wait in the line, if told.
     pub(in crate::node::redis) others_wait: Option<bool>,
-    /// The client is the first in the line, and whoever holds the key does not wake it.
+    /// The client is the first in the line, and the key's holder does not wake it.
     pub(in crate::node::redis) is_foreign: bool,
 }
 
@@ -111,7 +112,7 @@ impl Acquired {
     }
 }
 
-/// The reply to that, with this hint.
+/// Reads the answer to an acquire with this hint.
 pub(in crate::node::redis) fn acquired(
     answer: Answer,
     asked: (&Target, u8),
@@ -166,7 +167,7 @@ pub(in crate::node::redis) fn acquired(
     }
 }
 
-/// Of any slot, the one at this place of the order, counted from one.
+/// The slot at this place of the order, counted from one, if any slot was asked for.
 fn slot((target, first): (&Target, u8), which: i64) -> Result<Option<u8>, NodeError> {
     let Target::AnyOf(slots) = target else { return Ok(None) };
     let at = which.checked_sub(1).and_then(|at| usize::try_from(at).ok());

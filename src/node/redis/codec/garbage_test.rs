@@ -11,7 +11,7 @@ use crate::protocol::{FencingToken, Granted, Reply, Resource, Slots, Target};
 
 const NOW: i64 = 1_795_170_000_123_456;
 
-/// What may stand in an answer, in an order that begins with what the scripts do say.
+/// Values that may stand in an answer, beginning with those that the scripts do say.
 fn values() -> Vec<Value> {
     let text = |text: &[u8]| Value::BulkString(text.to_vec());
     vec![
@@ -53,7 +53,7 @@ fn arrays(length: usize, of: &[Value]) -> Vec<Vec<Value>> {
 }
 
 fn replies() -> impl Iterator<Item = Value> {
-    // Beyond three the clock is one, so that the rest is looked at.
+    // Beyond three values the clock is a valid one, so that the rest is read.
     let long = |rest, of: &[Value]| {
         arrays(rest, of).into_iter().flat_map(|rest| {
             let code = [1, 0, -5].map(Value::Int);
@@ -61,7 +61,7 @@ fn replies() -> impl Iterator<Item = Value> {
         })
     };
     let all = values();
-    // A grant tells four values behind the clock. Of these, the ones that it is made of, and others of their types.
+    // A grant has four values behind the clock. Here only those that it is made of, and others of their types.
     let few: Vec<Value> = all[..11].iter().chain(&all[13..15]).cloned().collect();
     let short = (0..=3).flat_map(|length| arrays(length, &all)).map(Value::Array);
     let long = long(2, &all).chain(long(3, &all)).chain(long(4, &few));
@@ -100,7 +100,7 @@ fn no_reply_makes_it_panic_or_is_a_grant_that_no_script_has_said() {
         let told = |target: &Target, first| {
             acquired(again(), (target, first), 9).map(|acquired| acquired.reply)
         };
-        // The head, or none, how many wait, and which was granted stand behind the counter.
+        // Behind the counter: the head or none, how many wait, and which was granted.
         let counted = |which: &dyn Fn(i64) -> bool| {
             matches!(
                 form,
@@ -153,7 +153,7 @@ fn what_was_not_understood_may_have_been_executed() {
     assert_eq!(discriminant(&error), discriminant(&unexpected("")));
 }
 
-/// What it says may be none of a log's business.
+/// What it says may be text that no log should show.
 #[test]
 fn of_an_answer_that_is_none_its_kind_is_told_and_nothing_more() {
     for (answer, kind) in [

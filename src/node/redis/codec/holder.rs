@@ -1,7 +1,7 @@
-//! Who holds a key, asked by a script, and what is answered to that; and the record of a leader, which is told there.
+//! The script that asks who holds a key, and its answer; and the record of a leader, which is told there.
 //!
-//! It decides what an entry of the counters says, and of whom: others may have written anything there, and an entry of
-//! somebody else says nothing of the key that stands.
+//! It decides what an entry of the counters says, and about which owner. Other programs may have written anything
+//! there, and an entry of another owner says nothing of the present key.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::{
     protocol::{FencingToken, KeyHolder, Label, Note, Owner, Reply, Resource, Sighting},
 };
 
-/// Has the note of a leader kept beside the counter, under the identity that the node was admitted as.
+/// Stores the note of a leader beside the counter, under the identity that the node was admitted as.
 pub(in crate::node::redis) fn proclaim<'a>(
     identity: &'a [u8],
     resource: &'a Resource,
@@ -37,8 +37,8 @@ pub(in crate::node::redis) fn proclaimed(answer: &Answer) -> Result<Reply, NodeE
     yes_or_no(answer, None)
 }
 
-/// Asks who holds a key, under the identity that the node was admitted as; with none in classic mode, where no other key
-/// than the resource's is touched.
+/// Asks who holds a key, under the identity that the node was admitted as; without one in classic mode, which touches
+/// only the resource's key.
 pub(in crate::node::redis) fn ask_holder<'a>(
     identity: Option<&'a [u8]>,
     resource: &'a Resource,
@@ -77,17 +77,17 @@ pub(in crate::node::redis) fn told_holder(answer: &Answer) -> Result<Sighting, N
     }))
 }
 
-/// What a holder calls itself in its note, of which the end may be missing: only the text of a leader stands there.
+/// The label in a holder's note. The end of the note may be missing: only a leader's text stands there.
 pub(super) fn label(note: &[u8]) -> Option<Label> {
     Note::read(note.strip_prefix(b"r").unwrap_or(note))?.label().cloned()
 }
 
-/// Sixteen digits of the counter, the owner, and the note of one with a label; nothing of another owner's. With an `r`
-/// before the note the key was restored, and the counter is not that of its own grant.
+/// Sixteen digits of the counter, the owner, and a note if it has a label; `None` for another owner's. An `r` before
+/// the note means that the key was restored, and that the counter is not that of its own grant.
 fn granted_to(owner: &[u8], entry: &[u8]) -> Option<(Option<FencingToken>, Option<Note>)> {
     let (digits, rest) = entry.split_at_checked(16)?;
     let note = rest.strip_prefix(owner)?;
-    // As long as an owner is, so that no shorter value is taken for the beginning of one.
+    // As long as an owner, so that no shorter value passes for the beginning of one.
     if owner.len() != 32 {
         return None;
     }

@@ -18,7 +18,7 @@ use crate::{
     protocol::{Errand, Floor, Members, validity},
 };
 
-/// What stands behind a connection.
+/// The process and the database behind a connection.
 #[derive(Clone, Debug)]
 pub(in crate::node::redis) struct Process {
     pub(in crate::node::redis) run_id: String,
@@ -35,14 +35,14 @@ pub(in crate::node::redis) struct Process {
 pub(in crate::node::redis) enum Looked {
     /// A marker of this fleet.
     Marker(CachedMarker),
-    /// It is of these members, and for so long; or a client means to use it with them.
+    /// It belongs to these members, for so long; or a client means to use it with them.
     OtherMembers { other: Members, age: Option<Duration> },
-    /// None, since the server is a replica.
+    /// No marker, since the server is a replica.
     Replica,
 }
 
-/// Reads the marker, and marks a node that was not admitted. The nonce tells epochs apart. Behind `latest`, by the node's time,
-/// no errand is done; zero where that is not known.
+/// Reads the marker, and marks an unadmitted node. The nonce tells epochs apart. After `latest`, by the node's clock,
+/// no errand is done; zero means no limit.
 pub(in crate::node::redis) fn look(
     process: &Process,
     join: Join,
@@ -58,7 +58,7 @@ pub(in crate::node::redis) fn look(
         Errand::LowerMaxTtl(number) => format!("d{number}"),
     });
     let letters = asked.into_iter().filter(|(asked, _)| *asked).map(|(_, letter)| letter);
-    // No epoch is zero here either.
+    // No epoch is zero: zero says nothing.
     let (waited_in, waited) = join.waited.unwrap_or_default();
     let args = List::Many(vec![
         Arg::Bytes(process.run_id.as_bytes()),
@@ -93,7 +93,7 @@ pub(in crate::node::redis) fn looked(answer: &Answer) -> Result<Looked, NodeErro
     }
 }
 
-/// Lets a node vote that is joining since this epoch.
+/// Lets a node vote that has been joining since this epoch.
 pub(in crate::node::redis) fn admit<'a>(
     process: &'a Process,
     identity: &'a [u8],

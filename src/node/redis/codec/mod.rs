@@ -1,8 +1,8 @@
 //! Commands as scripts and arguments, replies as answers: values in, values out.
 //!
-//! It decides what a reply means. It sends nothing, reads no clock and knows no connection. A reply may be anything,
-//! and whatever no script of ours says is [`NodeError::Unexpected`]: it must never panic over one, and never take it for
-//! a grant.
+//! It decides what a reply means. It sends nothing, reads no clock and knows no connection. A reply may be anything.
+//! One that no script of ours gives is [`NodeError::Unexpected`]: it must never cause a panic, and never count as a
+//! grant.
 
 mod acquiring;
 mod holder;
@@ -24,12 +24,12 @@ pub(super) use self::{
 };
 use crate::{node::NodeError, protocol::FencingToken};
 
-/// What a script has answered that also tells the node's clock.
+/// The answer of a script that also tells the node's clock.
 #[derive(Debug)]
 pub(super) enum Answer {
-    /// That clock alone: granted, exactly as asked.
+    /// The clock alone: granted, exactly as asked.
     AsAsked,
-    /// A number that says what became of it, the clock, and whatever else.
+    /// A number for the result, the clock, and whatever else.
     Told(Vec<Value>),
 }
 
@@ -57,7 +57,7 @@ impl Answer {
     }
 }
 
-/// A number that a script can have counted to: in doubles it is exact up to there.
+/// A number that a script can have counted to: Lua's doubles are exact up to there.
 fn count(value: &Value) -> Option<u64> {
     match value {
         Value::Int(number) => u64::try_from(*number).ok().filter(|n| *n <= FencingToken::MAX.get()),
@@ -79,7 +79,7 @@ fn unexpected(kind: &'static str) -> NodeError {
     NodeError::Unexpected { message: Arc::from(kind) }
 }
 
-/// A reply may be long, and may hold what is none of a log's business.
+/// Its type alone: a reply may be long, and may hold what no log should show.
 const fn kind(value: &Value) -> &'static str {
     match value {
         Value::Nil => "nil",

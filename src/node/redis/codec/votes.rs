@@ -1,6 +1,6 @@
 //! Votes: confirm, extend, restore and release, as scripts, and what is answered to them; acquires of classic mode.
 //!
-//! It decides which reply is a grant. It must never take one for a grant whose form it does not know in full.
+//! It decides which reply is a grant. It must never take a reply for a grant unless it knows all of its form.
 
 use std::{slice, time::Duration};
 
@@ -43,34 +43,34 @@ pub(in crate::node::redis) fn acquired_classic(reply: &Value) -> Result<bool, No
 
 /// Asks who holds a key.
 pub(in crate::node::redis) fn holder(resource: &Resource, command: &mut Cmd) {
-    // Others may have put a value of any length there.
+    // Another program may have put a value of any length there.
     command.arg("GETRANGE").arg(resource.as_bytes()).arg(0).arg(63);
 }
 
-/// Asks for how long a key lives still, of whatever type it is: -2 where there is none.
+/// Asks for the remaining life of a key of any type: -2 means that there is none.
 pub(in crate::node::redis) fn remaining(resource: &Resource, command: &mut Cmd) {
     command.arg("PTTL").arg(resource.as_bytes());
 }
 
-/// Has the server track what the next command reads.
+/// Makes the server track what the next command reads.
 pub(in crate::node::redis) fn track_next(command: &mut Cmd) {
     command.arg("CLIENT").arg("CACHING").arg("YES");
 }
 
-/// Reads next to nothing of a key, which fails where it is no string.
+/// Reads one byte of a key, which fails unless it is a string.
 pub(in crate::node::redis) fn first_byte(resource: &Resource, command: &mut Cmd) {
     command.arg("GETRANGE").arg(resource.as_bytes()).arg(0).arg(0);
 }
 
-/// A denial from the value of a key and what it has left, as far as they were told. It may be gone by then, and it may
-/// be of any type.
+/// A denial from the value of a key and its remaining life, as far as told. The key may be gone by then, and may be of
+/// any type.
 pub(in crate::node::redis) fn denial(
     holder: Option<Value>,
     remaining_ms: Option<&Value>,
 ) -> Denial {
     let (holder, label) = match holder {
         Some(Value::BulkString(bytes)) => (Some(bytes.into_boxed_slice()), None),
-        // With the note that it has left: another owner's, or none at all, is not told.
+        // With the holder's note; a note of another owner is not told.
         Some(Value::Array(told)) => match <[Value; 2]>::try_from(told) {
             Ok([Value::BulkString(bytes), Value::BulkString(note)]) => {
                 (Some(bytes.into_boxed_slice()), super::holder::label(&note))
@@ -106,7 +106,8 @@ pub(in crate::node::redis) fn confirmed(
     yes_or_no(answer, Some(token))
 }
 
-/// A restore under the identity that the node was admitted as; with none in classic mode, which reads no clock either.
+/// A restore under the identity that the node was admitted as; without one in classic mode, which reads no clock
+/// either.
 pub(in crate::node::redis) fn restore<'a>(
     identity: Option<&'a [u8]>,
     target: &'a Target,
@@ -127,7 +128,7 @@ pub(in crate::node::redis) fn restore<'a>(
         Arg::Number(if identity.is_some() { latest } else { 0 }),
     ];
     let keys = keys_of_leases(identity.is_some(), target.resources().iter());
-    // Nodes keep none in classic mode.
+    // Nodes keep no notes in classic mode.
     let note = note.filter(|_| identity.is_some());
     Script { source, keys, lines: &[], args: noted(args, note, List::Four) }
 }
@@ -136,8 +137,8 @@ pub(in crate::node::redis) fn restored(answer: &Answer) -> Result<Reply, NodeErr
     yes_or_no(answer, None)
 }
 
-/// Extensions together, under the identity that the node was admitted as; with none in classic mode. Other commands
-/// are left out. They are all of readers, or none is.
+/// Several extensions, under the identity that the node was admitted as; without one in classic mode. Other commands
+/// are left out. Either all are of readers, or none is.
 pub(in crate::node::redis) fn extend<'a>(
     identity: Option<&'a [u8]>,
     commands: &'a [Command],
@@ -148,7 +149,7 @@ pub(in crate::node::redis) fn extend<'a>(
         Some(_) => &script::EXTEND,
         None => &script::EXTEND_CLASSIC,
     };
-    // The script reads owner and ttl by the place of the key, so that keys and arguments are made of one list.
+    // The script reads owner and ttl by the place of the key, so keys and arguments are made of one list.
     let extensions = commands.iter().filter_map(|command| match command {
         Command::Extend { target, owner, ttl, .. } => Some((target.resources(), *owner, *ttl)),
         _ => None,
@@ -179,7 +180,7 @@ pub(in crate::node::redis) fn downgrade<'a>(
     Script { source: &script::EXTEND_DOWNGRADED, keys: with_own(target.resources()), lines, args }
 }
 
-/// One answer for each extension, of so many keys.
+/// One answer for each extension; `keys` counts the keys of each.
 pub(in crate::node::redis) fn extended(
     answer: &Answer,
     keys: impl Iterator<Item = usize> + Clone,
@@ -198,7 +199,7 @@ pub(in crate::node::redis) fn extended(
     }
 }
 
-/// Of several keys of one lease all must have been extended. A key that is somebody else's counts for more than one that is
+/// A lease of several keys is extended only if all of them are. A key of another owner counts for more than one that is
 /// gone, which may be set again.
 fn all_extended(answers: &[Value]) -> Result<Reply, NodeError> {
     let mut all = Reply::Granted(Granted::DONE);
@@ -248,7 +249,7 @@ pub(in crate::node::redis) fn release(
     Script { source: &script::RELEASE_SET, keys, lines, args }
 }
 
-/// It is answered as a release that has done what it was asked.
+/// The answer is that of a release which has done what it was asked.
 pub(in crate::node::redis) fn leave(
     resource: &Resource,
     client: ClientId,
@@ -259,7 +260,7 @@ pub(in crate::node::redis) fn leave(
     Script { source: &script::LEAVE, keys, lines: slice::from_ref(resource), args }
 }
 
-/// It tells no clock: that a key is gone is true whatever becomes of the node.
+/// A release tells no clock: that a key is gone is true whatever becomes of the node.
 pub(in crate::node::redis) fn released(reply: &Value) -> Result<Reply, NodeError> {
     match reply {
         Value::Int(1) => Ok(Reply::Granted(Granted::DONE)),
@@ -298,8 +299,8 @@ pub(super) fn with_own(resources: &[Resource]) -> List<&[u8]> {
     }
 }
 
-/// The keys of a script that extends or restores. Classic mode touches no other keys than the resources', whatever the
-/// user may do, and names the first of them in place of the node's own.
+/// The keys of a script that extends or restores. Classic mode touches only the resources' keys, whatever the user may
+/// do, and names the first of them in place of the node's own.
 pub(super) fn keys_of_leases<'a>(
     fenced: bool,
     resources: impl Iterator<Item = &'a Resource> + Clone,
@@ -310,7 +311,7 @@ pub(super) fn keys_of_leases<'a>(
     List::Many(own.into_iter().chain(resources).collect())
 }
 
-/// A counter as it is stored: sixteen digits, which is enough for all below 2^53. A hint may be above that, and is cut.
+/// A counter as stored: sixteen digits, enough for all below 2^53. A hint may be above that, and is cut.
 pub(super) fn digits(counter: u64) -> [u8; 16] {
     let mut digits = [b'0'; 16];
     let mut rest = counter.min(FencingToken::MAX.get());

@@ -68,7 +68,7 @@ fn an_acquire_is_asked_for_under_the_head_that_its_round_knew() {
     assert_eq!(above.args.last(), Some(&Arg::Count(-1)), "the node has to look at its numbers");
 }
 
-/// The head says that counters of before are at most 150, and that none is above 200.
+/// The head says that counters of the generation before are at most 150, and that none is above 200.
 #[test]
 fn a_count_goes_out_as_it_is_where_the_whole_range_is_new_and_issued_and_with_a_minus_elsewhere() {
     let (head, target) = (head(), Target::from(resource()));
@@ -382,7 +382,7 @@ fn any_slot_is_asked_for_in_the_order_of_the_client_and_told_by_its_number() {
         let granted = Granted::at(FencingToken::new(180)).in_slot(slot);
         assert_eq!(taken(at).unwrap().reply, Reply::Granted(granted));
     }
-    // What is granted without a slot cannot be undone by its name.
+    // A grant without a slot cannot be undone by its name.
     for at in [0, 4, -1] {
         assert!(taken(at).is_err(), "{at}");
     }

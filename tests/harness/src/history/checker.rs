@@ -1,6 +1,7 @@
 //! Searches a history for two holders at once, for fencing tokens that repeat or fall, and for effects that
 //! the fenced register should have refused, or should have accepted. Readers may hold together, and have one token.
-//! What was lost with a lock-delay is nobody's for that long, and observers see who was elected, and nobody before him again.
+//! A lease lost with a lock-delay keeps others out for that long. Observers see only elected leaders, and never an
+//! earlier one again.
 //!
 //! `overlaps` and `wrong_tokens` take the leases in any order, and sort them. `turns` is for long histories of one resource:
 //! each worker wrote its leases down one after the other, so that one merge and one pass are enough.
@@ -36,8 +37,8 @@ pub struct Held {
     pub start: Duration,
     /// Just before the release was asked for, or when the validity was over, whichever came first.
     pub end: Duration,
-    /// For how long behind the end it was promised to be nobody's. Nothing, where it was over before the start: then the end
-    /// says nothing of when it was, from which that time counts.
+    /// How long after its end nobody else was to hold the resource. Zero where the lease was over before its start: its
+    /// end does not say when that time began.
     pub kept: Duration,
 }
 
@@ -98,7 +99,7 @@ fn overlaps_of_one(history: &[Held]) -> Vec<(Held, Held)> {
     let mut sorted: Vec<&Held> = history.iter().filter(|held| held.start < held.end).collect();
     sorted.sort_by_key(|held| (held.start, held.end));
     let mut found = Vec::new();
-    // Of those who write, and of those who read.
+    // Of writers, and of readers.
     let mut longest: [Option<&Held>; 2] = [None; 2];
     for held in sorted {
         let others = if held.reads { &longest[..1] } else { &longest };
@@ -112,18 +113,18 @@ fn overlaps_of_one(history: &[Held]) -> Vec<(Held, Held)> {
     found
 }
 
-/// Every lease that began while a resource was still to be nobody's, with the one behind which it was.
+/// Every lease that began while the resource was still kept free behind an earlier one, with that earlier lease.
 pub fn too_soon(history: &[Held]) -> Vec<(Held, Held)> {
     let kept = |held: &Held| Held { end: held.end + held.kept, ..held.clone() };
     let found = overlaps(&history.iter().map(kept).collect::<Vec<_>>());
-    // As they were written down.
+    // As they were written down: without the added time.
     let held = |kept: Held| Held { end: kept.end - kept.kept, ..kept };
     found.into_iter().map(|(earlier, later)| (held(earlier), held(later))).collect()
 }
 
-/// What observers should not have seen: a leader that nobody elected, one behind whom another had been elected before the nodes
-/// were asked, or one before the one that they had seen. Each time that workers were killed one of them may have been elected
-/// that had not said so yet: `killed` says how often that was, for the workers of one process.
+/// What observers should not have seen: a leader that nobody elected; a leader whose successor had been elected before
+/// the nodes were asked; a leader earlier than one they had seen. A worker may have been elected and killed before it
+/// said so: `killed` says how often that may be, for the workers of one process.
 pub fn wrong_leaders(
     leases: &[Held],
     seen: &[Seen],
@@ -131,7 +132,7 @@ pub fn wrong_leaders(
 ) -> Vec<(&'static str, Seen)> {
     let elected: BTreeMap<u64, &Held> =
         leases.iter().filter_map(|held| Some((held.token?, held))).collect();
-    // By term, when the first of the later ones had been elected for certain.
+    // By term: when the first of the later leaders had certainly been elected.
     let mut later: BTreeMap<u64, Duration> = BTreeMap::new();
     let mut first = Duration::MAX;
     for (term, held) in elected.iter().rev() {
@@ -165,7 +166,7 @@ pub fn wrong_leaders(
     found
 }
 
-/// How many of these leases, on whatever resources, were held at once at most.
+/// The most of these leases that were held at once, on whatever resources.
 pub fn most_at_once(history: &[Held]) -> usize {
     let held = || history.iter().filter(|held| held.start < held.end);
     let ends = held().map(|held| (held.end, -1_isize));
@@ -180,8 +181,8 @@ pub fn most_at_once(history: &[Held]) -> usize {
     counts.max().unwrap_or_default().unsigned_abs()
 }
 
-/// Pairs of leases on one resource with one token, and pairs of which the first had been granted before the second was asked
-/// for, and has the larger one.
+/// Pairs of leases on one resource with one token, and pairs of which the first was granted before the second was asked
+/// for, and has the larger token.
 pub fn wrong_tokens(history: &[Held]) -> Vec<(Held, Held)> {
     each_resource(history, |held| held.resource, wrong_tokens_of_one)
 }
@@ -190,9 +191,8 @@ fn wrong_tokens_of_one(history: &[Held]) -> Vec<(Held, Held)> {
     let mut fenced: Vec<(u64, &Held)> =
         history.iter().filter_map(|held| Some((held.token?, held))).collect();
     let mut found = Vec::new();
-    // Looking at the leases by their tokens, none may have been granted before one that stands earlier was
-    // asked for.
-    // A reader with the token of a writer comes behind it.
+    // In the order of tokens, no lease may have been granted before an earlier one in this order was asked for. A
+    // reader with the token of a writer comes behind it.
     fenced.sort_by_key(|(token, held)| (*token, held.reads, held.start));
     let mut latest: Option<&Held> = None;
     for (index, (token, held)) in fenced.iter().enumerate() {
@@ -217,19 +217,20 @@ fn wrong_tokens_of_one(history: &[Held]) -> Vec<(Held, Held)> {
 pub struct Turns {
     /// Leases that were held at all.
     pub leases: usize,
-    /// Those that have the owner of the one before: they were handed over inside a process.
+    /// Leases with the owner of the lease before: handed over inside a process.
     pub handed_over: usize,
-    /// With the one before that was still held.
+    /// Each with the lease before, which was still held.
     pub overlaps: Vec<(Held, Held)>,
-    /// With the one before that has the same token.
+    /// Each with the lease before, which has the same token.
     pub duplicates: Vec<(Held, Held)>,
-    /// With the one before that has a larger token.
+    /// Each with the lease before, which has a larger token.
     pub falls: Vec<(Held, Held)>,
 }
 
-/// Looks at the leases of one resource in the order in which they began. It is stricter than `wrong_tokens`, which lets
-/// acquires that ran side by side have tokens in any order: whoever begins after another has ended was granted later, whenever
-/// it was asked for. One that was over before its holder saw it is left out: others may have come meanwhile.
+/// Checks the leases of one resource in order of their beginning. It is stricter than `wrong_tokens`, which accepts any
+/// order of tokens for acquires that ran side by side: a lease that begins after another has ended was granted later,
+/// whenever it was asked for. A lease that was over before its holder saw it is left out: others may have come
+/// meanwhile.
 pub fn turns(history: &[Held]) -> Turns {
     let mut workers: BTreeMap<usize, Vec<&Held>> = BTreeMap::new();
     for held in history.iter().filter(|held| held.start < held.end) {
@@ -278,11 +279,11 @@ pub fn stale(effects: &[Effect]) -> Vec<(Effect, Effect)> {
 
 fn stale_of_one(effects: &[Effect]) -> Vec<(Effect, Effect)> {
     let mut accepted: Vec<&Effect> = effects.iter().filter(|effect| effect.accepted).collect();
-    // Looking at them from the largest token down, none may have been sent after one that stands earlier had been
-    // answered. Of one token, all are compared before any is remembered.
+    // From the largest token down, no effect may have been sent after an earlier one in this order was answered.
+    // Effects with one token are all compared before any is remembered.
     accepted.sort_by_key(|effect| Reverse(effect.token));
     let mut found = Vec::new();
-    // Of all, and of those that wrote: one reader may look behind another.
+    // Of all effects, and of writes alone: a reader may look behind another reader.
     let mut first: [Option<&Effect>; 2] = [None; 2];
     for same in accepted.chunk_by(|a, b| a.token == b.token) {
         for effect in same {
@@ -297,7 +298,7 @@ fn stale_of_one(effects: &[Effect]) -> Vec<(Effect, Effect)> {
     found
 }
 
-/// Effects that were refused though their lease held before and after: somebody with a larger token had been there.
+/// Effects that were refused though their lease held before and after: a larger token had been there.
 pub fn refused_though_held(effects: &[Effect]) -> Vec<Effect> {
     effects.iter().filter(|effect| effect.held && !effect.accepted).cloned().collect()
 }
@@ -321,7 +322,7 @@ mod tests {
         }
     }
 
-    /// One that was asked for at the first time, and granted at the second.
+    /// A lease that was asked for at `asked` and granted at `start`.
     fn fenced(owner: &str, asked: u64, start: u64, token: u64) -> Held {
         let asked = Duration::from_millis(asked);
         Held { token: Some(token), asked, ..held(owner, start, start + 1) }
@@ -360,7 +361,7 @@ mod tests {
         assert_eq!(wrong(&[fenced("a", 0, 4, 9), fenced("b", 4, 5, 8)]), []);
     }
 
-    /// One of its own worker, held for as long as it takes to the next.
+    /// A lease of its own worker.
     fn turn(worker: usize, start: u64, end: u64, token: u64) -> Held {
         let owner = format!("{worker}@{start}");
         // All have asked at the beginning: they wait in line.
@@ -397,7 +398,7 @@ mod tests {
         assert_eq!(wrong(&fine, 0), [""; 0]);
         assert_eq!(wrong(&[seen(100, 7, 5)], 9), ["another's term"]);
         assert_eq!(wrong(&[seen(0, 8, 15)], 0), ["nobody's term"]);
-        // One that was killed before it said so, once for each time.
+        // Each kill excuses one leader that was killed before it said so.
         assert_eq!(wrong(&[seen(0, 8, 15), seen(0, 8, 16)], 1), [""; 0]);
         assert_eq!(wrong(&[seen(0, 8, 15), seen(1, 10, 15)], 1), ["nobody's term"]);
         assert_eq!(wrong(&[seen(0, 7, 21)], 0), ["not the latest"]);
@@ -488,7 +489,7 @@ mod tests {
         (a.to_owned(), b.to_owned())
     }
 
-    /// One that was accepted while its lease held.
+    /// An effect that was accepted while its lease held.
     fn effect(worker: usize, token: u64, before: u64, after: u64) -> Effect {
         let (before, after) = (Duration::from_millis(before), Duration::from_millis(after));
         Effect {

@@ -68,7 +68,7 @@ pub fn now() -> Duration {
 /// What is only counted.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Count {
-    /// Somebody else had it for as long as it was waited for.
+    /// Others had it for as long as the worker waited.
     Contended,
     /// Too few nodes took part.
     NoQuorum,
@@ -82,7 +82,7 @@ pub enum Count {
     KeptBehind,
     /// A lease that was lost by its time, with a lock-delay behind it.
     Delayed,
-    /// A quorum did not say that it had let go.
+    /// No quorum confirmed the release.
     ReleaseUnconfirmed,
 }
 

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-/// Which script, and the other one.
+/// The script to replace, and its replacement.
 #[derive(Clone, Debug)]
 pub(super) struct Exchanged {
     digest: String,
@@ -19,7 +19,7 @@ impl Exchanged {
         Self { digest, text: text.to_owned(), other: other.to_owned() }
     }
 
-    /// What the server is to be sent in the place of this command, where it asks for the script.
+    /// What to send to the server in place of this command, where it asks for the script.
     fn instead(&self, bytes: &[u8], words: &[Range<usize>]) -> Option<Vec<u8>> {
         let [verb, script, rest @ ..] = words else { return None };
         let asked = match &bytes[verb.clone()] {
@@ -45,7 +45,7 @@ impl Exchanged {
 #[derive(Debug)]
 pub(super) struct Exchange {
     scripts: Vec<Exchanged>,
-    /// Of a command that has not come as a whole.
+    /// The bytes of a command that is not complete yet.
     begun: Vec<u8>,
 }
 

@@ -30,7 +30,7 @@ enum Direction {
     Reply,
 }
 
-/// One of them, of the connection with this number.
+/// One direction of the connection with this number.
 #[derive(Clone, Copy)]
 struct Lane<'a> {
     direction: Direction,
@@ -59,7 +59,7 @@ impl Lane<'_> {
 
     /// Ends when this lane has no client any more.
     async fn severed(&self) {
-        // Not before the proxy is gone, and with it this.
+        // An error says that the proxy is gone.
         let _ = self.faults().wait_for(|faults| self.is_severed(faults)).await;
     }
 

@@ -84,7 +84,7 @@ impl ServerBuilder {
         self
     }
 
-    /// What it keeps lies in a directory in this one, not in that of the system.
+    /// Keeps its data in a directory inside this one, not in that of the system.
     pub fn parent(mut self, parent: impl Into<PathBuf>) -> Self {
         self.parent = Some(parent.into());
         self

@@ -85,7 +85,7 @@ impl SimRuntime {
     }
 
     /// What is spawned by this runs as soon as it is woken, ahead of all others, and leaves nothing in the trace: for
-    /// what only looks on. It draws no random numbers from it.
+    /// tasks that only look on. It draws no random numbers from it.
     #[must_use]
     pub fn quiet(&self) -> Self {
         Self { is_quiet: true, ..self.clone() }
@@ -174,7 +174,7 @@ impl SimRuntime {
         Timer { shared: Arc::clone(&self.shared), at, id: None }
     }
 
-    /// Takes whatever is still there apart, which breaks the cycles that unfinished tasks are.
+    /// Drops whatever is left, which breaks the reference cycles of unfinished tasks.
     pub fn shut_down(&self) {
         let left = self.state().take_all();
         drop(left);
@@ -238,8 +238,8 @@ impl Runtime for SimRuntime {
         drop(refused);
     }
 
-    /// The first byte is the same for all that one task draws in one step: whoever goes through a map, in an order that is
-    /// another one in each run, draws by it when those who wait ask again. Owners are made of the rest too.
+    /// All draws of one task in one step share the first byte. Code that walks a map, in an order that differs between
+    /// runs, draws by it when waiters ask again. Owners use the other bytes too.
     fn random(&self) -> [u8; 16] {
         let (mut bytes, mut state) = ([0; 16], self.state());
         state.rng.fill_bytes(&mut bytes);

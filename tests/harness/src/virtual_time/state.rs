@@ -14,7 +14,7 @@ use rand::{Rng, SeedableRng, rngs::SmallRng};
 
 use super::{Shared, trace::Trace};
 
-/// Tasks that nobody may notice have numbers above this.
+/// Quiet tasks have numbers above this.
 const QUIET: u64 = 1 << 63;
 
 pub(super) struct State {
@@ -28,7 +28,7 @@ pub(super) struct State {
     free: Vec<u32>,
     /// In the order in which they were made.
     ready: Vec<Key>,
-    /// The same of tasks that nobody may notice, in the order in which they were woken.
+    /// The quiet tasks that are ready, in the order in which they were woken.
     quiet: Vec<Key>,
     processes: Vec<Process>,
     timers: BTreeMap<(Timestamp, u64), Waker>,
@@ -43,7 +43,7 @@ type Key = (u64, u32);
 struct Slot {
     number: u64,
     process: u32,
-    /// It is among those that are ready, or that will be when its process goes on.
+    /// It is ready, or will be when its process goes on.
     queued: bool,
     task: Option<Task>,
     waker: Option<Waker>,
@@ -54,7 +54,7 @@ struct Slot {
 struct Process {
     is_frozen: bool,
     has_ended: bool,
-    /// What was woken while it stood still.
+    /// Tasks that were woken while it stood still.
     held: Vec<Key>,
 }
 

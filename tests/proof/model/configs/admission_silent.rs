@@ -1,7 +1,7 @@
 //! The same as `admission_tokens`, where a node may give no answer to who sees to it.
 //!
-//! Goal: nobody lets a node in who has not heard of a majority how far it is. Method: the same, with one answer less; a first grant has
-//! been heard, and the nodes are asked one after the other.
+//! Goal: a client lets a node in only once a majority has said how far it is. Method: the same, with one answer less; a
+//! first grant has been heard, and the nodes are asked one after the other.
 
 use super::{Config, Ends};
 use crate::model::leases::{Ask, Budget, Setup, steps::Step};

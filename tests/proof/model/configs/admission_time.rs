@@ -1,9 +1,10 @@
 //! A node that forgets a lease, the quarantine, and somebody who asks again and again.
 //!
-//! Goal: whoever is let in after the quarantine has forgotten nothing that still holds, also where the clock of who waits is
-//! as fast as is allowed for; and a quarantine that is a tick shorter does not do. Method: `terms` from the moment at which
-//! the first client has won on two nodes, one of which restarts with nothing; who sees to it has a clock that is a tenth too
-//! fast. How long a round may last is no part of it here, so that nothing is to spare.
+//! Goal: a node let in after the quarantine has forgotten nothing that still holds, also where the clock of the waiting
+//! client is as fast as is allowed for; and a quarantine that is a tick shorter does not do. Method: `terms` from the
+//! moment at which the first client has won on two nodes, one of which restarts with nothing; the client that sees to
+//! it has a clock that is a tenth too fast. How long a round may last is no part of it here, so that nothing is to
+//! spare.
 
 use super::{Config, Ends};
 use crate::model::{

@@ -1,7 +1,7 @@
 //! A node that forgets everything and is let in again, without any wait, beside two clients whose rounds are under way.
 //!
-//! Goal: tokens rise though a node has forgotten, with no clock: whoever lets it in asks the others how far they are, and
-//! seals them. Method: `leases` with a restart without memory, and somebody who sees to the nodes.
+//! Goal: tokens rise though a node has forgotten, with no clock: the client that lets it in asks the others how far
+//! they are, and seals them. Method: `leases` with a restart without memory, and a client that sees to the nodes.
 
 use super::{Config, Ends};
 use crate::model::leases::{Ask, Budget, Setup};

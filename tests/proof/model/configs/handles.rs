@@ -1,6 +1,7 @@
 //! Two processes, in each of which two want one resource, on one node.
 //!
-//! Goal: of four who ask one at most holds, each is answered once, and who goes away is not let in. Method: `handles` with this setup.
+//! Goal: of four requests one at most holds, each is answered once, and a caller that goes away is not let in. Method:
+//! `handles` with this setup.
 
 use super::{Config, Ends};
 use crate::model::handles::Setup;

@@ -1,6 +1,6 @@
 //! Two processes over time, in which a grant is dropped and nobody says that it is over.
 //!
-//! Goal: whoever waits for it is served. Method: `handles` with this setup.
+//! Goal: every waiter is served. Method: `handles` with this setup.
 
 use super::{Config, Ends};
 use crate::model::handles::{Setup, kind::ALONE};

@@ -1,6 +1,6 @@
 //! One process over time, which closes, in which a round may take too long for one of those who ask.
 //!
-//! Goal: who stands back is let in again, may leave, and is answered. Method: `handles` with this setup.
+//! Goal: a request that stands back is let in again, may leave, and is answered. Method: `handles` with this setup.
 
 use super::{Config, Ends};
 use crate::model::handles::{Setup, kind::ALONE};

@@ -1,6 +1,7 @@
 //! Two processes, one of whose grants are kept as nobody's behind each lease.
 //!
-//! Goal: what is kept is taken by one who comes, given back in time, and nobody's meanwhile. Method: `handles` with this setup.
+//! Goal: a kept grant is taken by a newcomer or given back in time, and nobody's meanwhile. Method: `handles` with this
+//! setup.
 
 use super::{Config, Ends};
 use crate::model::handles::{Setup, kind::ALONE};

@@ -1,6 +1,7 @@
 //! Two processes, in each of which two want any of two permits, on one node.
 //!
-//! Goal: never more permits are held than there are, each by one; who asks beside a queue comes to stand there where it came, and is served. Method: `handles` with this setup.
+//! Goal: never more permits are held than there are, each by one; a request that asks beside a queue comes to stand in
+//! it where it came, and is served. Method: `handles` with this setup.
 
 use super::{Config, Ends};
 use crate::model::handles::{Setup, kind::permit};

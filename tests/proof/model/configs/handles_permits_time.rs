@@ -1,6 +1,7 @@
 //! Two processes over time that want any of two permits, which are renewed, for no longer than so.
 //!
-//! Goal: a loss is told in time, and who has waited for too long is answered. Method: `handles` with this setup.
+//! Goal: a loss is told in time, and a request that has waited for too long is answered. Method: `handles` with this
+//! setup.
 
 use super::{Config, Ends};
 use crate::model::handles::{Setup, kind::permit};

@@ -1,6 +1,6 @@
 //! Three who want one resource in one process, beside one in another, over time.
 //!
-//! Goal: the order of those who wait, and service where any of them goes away. Method: `handles` with this setup.
+//! Goal: waiters keep their order, and are served where any of them goes away. Method: `handles` with this setup.
 
 use super::{Config, Ends};
 use crate::model::handles::{Setup, kind::ALONE};

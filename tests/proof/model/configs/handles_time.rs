@@ -1,6 +1,7 @@
 //! Two processes over time, whose leases are renewed.
 //!
-//! Goal: a loss is told in time, whoever waits is served, and a timer is set again after each renewal. Method: `handles` with this setup.
+//! Goal: a loss is told in time, every waiter is served, and a timer is set again after each renewal. Method: `handles`
+//! with this setup.
 
 use super::{Config, Ends};
 use crate::model::handles::{Setup, kind::ALONE};

@@ -1,7 +1,7 @@
 //! Two clients who wait in the lines on the nodes for what a third one holds.
 //!
-//! Goal: whoever waits gets it in the end, in order, and leaves nothing behind. Method: `lines` from the moment at which the
-//! first client has won, where what a node tells is not heard once.
+//! Goal: every waiter gets it in the end, in order, and leaves nothing behind. Method: `lines` from the moment at which
+//! the first client has won, where what a node tells is not heard once.
 
 use super::{Config, Ends};
 use crate::model::{

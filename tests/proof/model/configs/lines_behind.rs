@@ -1,6 +1,6 @@
 //! The same as `lines`, from the moment at which the second client stands in line.
 //!
-//! Goal: nobody who comes later overtakes it. Method: as there.
+//! Goal: no later client overtakes it. Method: as there.
 
 use super::{Config, Ends, lines};
 use crate::model::{

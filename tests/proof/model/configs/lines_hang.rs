@@ -1,6 +1,6 @@
 //! The same as `lines`, beside one who never asks again, and one who waits no more.
 //!
-//! Goal: nobody waits for one who does not come, and nothing is left of one who has gone. Method: as there.
+//! Goal: nobody waits for a client that does not come, and nothing is left of one that has gone. Method: as there.
 
 use super::{Config, Ends, lines};
 use crate::model::lines::Budget;

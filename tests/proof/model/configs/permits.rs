@@ -24,7 +24,7 @@ pub(crate) const CONFIG: Config = Config {
     sometimes: &["two hold at once", "a round was lost"],
 };
 
-/// Of those who ask for them, from some moment on.
+/// With these attempts, from some moment on.
 pub(crate) fn with(asks: Vec<Ask>, before: Vec<Step>, budget: Budget, limits: Limits) -> Found {
     Setup { before, prompt: true, ..Setup::of(asks, budget) }.search(limits)
 }

@@ -1,6 +1,6 @@
 //! Two slots, and two clients who both look at the first one first.
 //!
-//! Goal: as `permits`; whoever is refused a slot has another one, and what was picked beside it is deleted. Method: as
+//! Goal: as `permits`; a client refused a slot has another one, and what was picked beside it is deleted. Method: as
 //! there, from the beginning on.
 
 use super::{Config, Ends, permits};

@@ -1,8 +1,8 @@
 //! A lease that is held on three nodes and renewed, and another client that asks for it.
 //!
-//! Goal: an extension that is late, or that too few nodes have heard of, keeps nobody in the belief that it holds. Method:
-//! `terms` from the moment at which the first client has won, with an extension that nobody hears;
-//! the second client's messages take no time, so that it is enough to ask when it asks.
+//! Goal: an extension that is late, or that too few nodes have heard of, never makes a client believe that it holds.
+//! Method: `terms` from the moment at which the first client has won, with an extension that nobody hears; the second
+//! client's messages take no time, so that it is enough to ask when it asks.
 
 use super::{Config, Ends};
 use crate::model::{

@@ -21,7 +21,7 @@ pub(crate) const CONFIG: Config = Config {
     sometimes: &["two have won", "a round was lost", "all is at rest"],
 };
 
-/// Of those who ask for them.
+/// With these attempts.
 pub(crate) fn with(asks: Vec<Ask>, budget: Budget, limits: Limits) -> Found {
     Setup { prompt: true, ..Setup::of(asks, budget) }.search(limits)
 }

@@ -1,7 +1,7 @@
 //! What each request of a process has been told: who waits, asks, holds, has lost, or has been answered.
 //!
-//! Goal: that each is answered once, and let in only while it is there and in its turn, is seen in the step in which it is not
-//! so. It is told by whoever drives the client, and decides nothing.
+//! Goal: a request that is answered twice, or let in out of turn or after it has gone, is found in that very step. The
+//! driver of the client reports to it; it decides nothing.
 
 use super::{
     TICK,
@@ -59,7 +59,7 @@ pub(crate) const LATE: &str = "nobody begins a round when its time is up";
 pub(crate) const HANDED: &str = "who asks once is handed nothing";
 
 impl Entry {
-    /// Whether it stands in line, and its time was up a tick ago, up to when it shares what a round finds.
+    /// Whether it still waits a tick after its time was up: until then it shares what a round finds.
     pub(super) fn is_overdue(&self, now: Timestamp) -> bool {
         let ticks = |at: Timestamp| at.since_origin().as_millis().div_ceil(u128::from(TICK));
         let is_over = self.until.is_some_and(|until| ticks(until) < ticks(now));
@@ -113,7 +113,7 @@ impl Account {
         self.wrong = self.wrong.or(Some(wrong));
     }
 
-    /// It asks the nodes from now on, as the next of those who wait, or beside them.
+    /// It asks the nodes from now on, as the next waiter, or beside the waiters.
     pub(super) fn asks(&mut self, index: usize, now: Timestamp) {
         match self.fate(index) {
             Fate::Waits(place) => {
@@ -180,14 +180,14 @@ impl Account {
         }
     }
 
-    /// Whether it stands in line. Whoever asks once stands before nobody, nor does one whose time is up.
+    /// Whether it stands in line: not where it stood back, asks once, or its time is up.
     fn stands_in_line(&self, entry: &Entry, now: Timestamp) -> bool {
         let is_late = entry.until.is_some_and(|until| until <= now);
         let stands = matches!(entry.fate, Fate::Waits(_)) && !entry.stood_back;
         stands && !entry.ask.asks_once() && !is_late
     }
 
-    /// One of those who wait is let in.
+    /// A waiter is let in.
     fn is_first(&mut self, index: usize, now: Timestamp) {
         let one = self.entries[index];
         let is_before = |entry: &Entry| match (entry.fate, one.fate) {

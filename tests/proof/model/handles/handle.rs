@@ -1,14 +1,14 @@
-//! One process with its handle: the production's `Client`, and in the place of the driver what carries out what it says.
+//! One process with its handle: the production's `Client`, and in place of the driver, code that does what it says.
 //!
-//! Goal: who asks, who is let in, who is told what and when, the production alone decides. Method: requests are numbers with an
-//! account of what each has been told (`account.rs`); what the client says is done in the step in which it is said, as the
-//! driver does it behind its lock. Who comes and goes is here; what is sent, and what is answered, is in `calls`, and nothing
-//! else drives a client.
+//! Goal: the production alone decides who asks, who is let in, who is told what and when. Method: requests are numbers
+//! with an account of what each has been told (`account.rs`); what the client says is done in the step in which it is
+//! said, as the driver does it behind its lock. Who comes and goes is here; what is sent, and what is answered, is in
+//! `calls`, and nothing else drives a client.
 //!
 //! Not modelled: lines on the nodes, and a crowd that waits for turns. A leader pauses until its time comes, or until it is told
 //! that the key is gone, which it may be at any time, and wrongly. What the driver does in several steps of its own, such as to
-//! carry out what follows from the end of a grant, is one step here, and a grant that has ended is forgotten in that. Of what
-//! was released a moment ago nothing is left for a while to those here who want it otherwise. A restore is never sent, nor is a
+//! carry out what follows from the end of a grant, is one step here, and a grant that has ended is forgotten in that. A
+//! released resource is not left for a while to requests here that want it otherwise. A restore is never sent, nor is a
 //! permit filled in. Lock-delays and shutdowns: `tests/proof/protocol/client`, `leases` and `terms` have those.
 
 mod calls;
@@ -32,7 +32,7 @@ use crate::{
     },
 };
 
-/// One who has its turn: in a round, or without one where there is none left.
+/// A request that has its turn: in a round, or without one where none is left.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 struct Asker {
     index: usize,
@@ -46,7 +46,7 @@ pub(crate) struct Handle {
     attempts: Vec<Attempt>,
     /// Calls that have not been answered, in the order in which they were made.
     open: Vec<Open>,
-    /// Those who ask the nodes, where they do not pause, in the order in which they came.
+    /// Requests that ask the nodes and do not pause, in the order in which they came.
     askers: Vec<Asker>,
     pub(crate) account: Account,
     pub(crate) is_closed: bool,
@@ -82,14 +82,14 @@ impl Handle {
         Self { number, client, attempts, open, askers, account, is_closed, released, sent }
     }
 
-    /// Somebody comes.
+    /// A request comes.
     pub(crate) fn ask(&mut self, at: At<'_>) {
         let index = self.account.entries.len();
         let ask = at.setup.requests[usize::from(self.number)][index];
         let queue = self.client.open_queue(&ask.kind.covers().target());
         let mut request = request(index, ask, at);
         self.account.comes(ask, queue, request.acquisition.turn_deadline());
-        // What is kept here as nobody's would be in its way.
+        // A grant that is kept here would be in its way.
         for kept in self.client.take_kept_beside(queue) {
             self.give_back_kept(kept, at);
         }
@@ -141,7 +141,7 @@ impl Handle {
         self.carry_out(at);
     }
 
-    /// One who asks has its turn.
+    /// A request has its turn.
     fn begins(&mut self, id: AskId, at: At<'_>) {
         let Some(index) = self.client.request(id).map(|request| request.index) else {
             return self.account.say(GONE);
@@ -172,7 +172,7 @@ impl Handle {
             }
         }
         for index in 0..self.account.entries.len() {
-            // Who asks for all who wait is the next of them, also while it pauses.
+            // The leader, which asks for all waiters, is the next of them, also while it pauses.
             if matches!(self.account.fate(index), Fate::Waits(_)) && self.leads(index) {
                 self.account.asks(index, at.now);
             }
@@ -249,7 +249,7 @@ impl Handle {
         self.attempts.len() < setup.rounds
     }
 
-    /// One who pauses is told that the key is gone.
+    /// A request that pauses is told that the key is gone.
     pub(crate) fn again(&mut self, index: usize, at: At<'_>) {
         let queue = self.account.queue(index);
         queue.into_iter().for_each(|queue| self.client.handle_released(queue));
@@ -288,7 +288,7 @@ impl Handle {
         }
     }
 
-    /// What a holder has is in nobody's hands any more, as where a panic has ended whoever was to end it.
+    /// A holder's grant is dropped without an end, as where a panic has ended the code that was to end it.
     pub(crate) fn drop_lease(&mut self, index: usize, at: At<'_>) {
         let (Fate::Holds { attempt, .. } | Fate::Lost { attempt, .. }) = self.account.fate(index)
         else {
@@ -326,7 +326,7 @@ impl Handle {
         self.carry_out(at);
     }
 
-    /// Whoever has made a request goes away.
+    /// The caller of a request goes away.
     pub(crate) fn cancel(&mut self, index: usize, at: At<'_>) {
         let Some((queue, place)) = self.account.place(index) else { return };
         self.account.set(index, Fate::Gone);
@@ -351,7 +351,7 @@ impl Handle {
         self.is_told(at.now);
     }
 
-    /// Who has been answered, and has nothing under way, has nothing to do with its queue.
+    /// A request that is answered, and has nothing under way, has nothing to do with its queue.
     pub(crate) fn forget(&mut self, is_idle: bool) {
         self.forget_rounds(is_idle);
         for index in 0..self.account.entries.len() {
@@ -399,7 +399,7 @@ impl Setup {
         Duration::from_millis(u64::from(self.ttl_ticks) * TICK)
     }
 
-    /// Of the ttl of one in a hurry a round leaves so much only where it takes no tick.
+    /// The validity that a hurried request asks for: a round leaves so much only where it takes no tick.
     fn validity(&self, ask: Ask) -> Duration {
         if ask.hurried { self.ttl() - Duration::from_millis(TICK / 2) } else { Duration::ZERO }
     }

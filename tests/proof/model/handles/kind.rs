@@ -1,4 +1,4 @@
-//! For what one asks: by itself, together with other readers, or one permit of several.
+//! What a request asks for: a resource by itself, together with other readers, or one permit of several.
 //!
 //! Goal: who keeps out whom, and how their tokens stand to each other, as `docs/safety.md` promises it of each kind. It knows
 //! no machine, and decides nothing that the production decides.
@@ -18,7 +18,7 @@ pub(crate) enum Kind {
     Permit(u8),
 }
 
-/// What one who comes asks for.
+/// What a request asks for.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct Ask {
     pub(crate) kind: Kind,
@@ -31,7 +31,7 @@ pub(crate) struct Ask {
 pub(crate) const ALONE: Ask = Ask { kind: Kind::Alone, waits: None, hurried: false };
 pub(crate) const READS: Ask = Ask { kind: Kind::Reads, ..ALONE };
 
-/// One who wants a permit, and tries this one first.
+/// A request for a permit that tries this one first.
 pub(crate) const fn permit(first: u8) -> Ask {
     Ask { kind: Kind::Permit(first), ..ALONE }
 }
@@ -88,7 +88,7 @@ impl Kind {
 pub(crate) enum Covers {
     One,
     Shared,
-    /// By one who had it alone.
+    /// By a reader that had it alone before.
     Downgraded,
     Slot(u8),
     /// Whichever slot it is. Nobody holds that.
@@ -155,7 +155,7 @@ impl Covers {
     }
 }
 
-/// The same of all who hold.
+/// The same for all holders.
 pub(crate) fn clash(held: &[Covers]) -> Option<&'static str> {
     let unknown = |covers: &Covers| *covers == Covers::Any || covers.key() >= SLOTS;
     if held.iter().any(unknown) {
@@ -172,7 +172,7 @@ pub(crate) fn clash(held: &[Covers]) -> Option<&'static str> {
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 struct Highest {
     any: u16,
-    /// Of those who had it alone.
+    /// Of exclusive holders.
     alone: u16,
 }
 
@@ -181,8 +181,8 @@ struct Highest {
 pub(crate) struct Tokens([Highest; SLOTS]);
 
 impl Tokens {
-    /// A lease begins. Says whether its token goes with those before: whoever has a resource alone has a higher one than all,
-    /// and a reader none that is lower than that of anybody who has written.
+    /// A lease begins. Says whether its token is in order: an exclusive lease has a higher one than all before, and a
+    /// reader none lower than any exclusive lease before.
     pub(crate) fn begin(&mut self, covers: Covers, token: u16) -> bool {
         let Some(highest) = self.0.get_mut(covers.key()) else { return false };
         let is_in_order = if covers.reads() { token >= highest.alone } else { token > highest.any };

@@ -1,10 +1,10 @@
 //! Whole handles: processes in each of which several want one resource, beside nodes and over time.
 //!
-//! Goal: of all who have asked in all processes nobody holds whom another one keeps out, each is told so once, and is let in only
-//! while it is there; whoever waits is served; nothing is left on the nodes. Method: the production's `Client` with its queues,
-//! grants, footprints and timers (`handle.rs`), the production's rounds and tallies, and `NodeStore`s; for what each one asks
-//! (`kind.rs`); messages that are executed and heard at any time, in the order of their connection; callers that go away; nodes
-//! that forget.
+//! Goal: of all requests in all processes no two hold that exclude each other; each is told so once, and is let in only
+//! while it is there; every waiter is served; nothing is left on the nodes. Method: the production's `Client` with its
+//! queues, grants, footprints and timers (`handle.rs`), the production's rounds and tallies, and `NodeStore`s; for what
+//! each one asks (`kind.rs`); messages that are executed and heard at any time, in the order of their connection;
+//! callers that go away; nodes that forget.
 //!
 //! Not modelled here: clocks that drift (`terms`), connections that break (`leases`), lines on the nodes (`lines`), pauses.
 
@@ -45,7 +45,7 @@ pub(crate) struct Setup {
     pub(crate) renews: bool,
     /// How many callers go away before they are answered.
     pub(crate) cancels: u8,
-    /// How many of those who have it alone go on as readers.
+    /// How many exclusive holders go on as readers.
     pub(crate) downgrades: u8,
     /// How many grants are dropped without an end, as by a panic.
     pub(crate) drops: u8,
@@ -120,7 +120,7 @@ pub(crate) enum Step {
     GiveBack(usize, usize),
     /// A holder goes on as a reader.
     Downgrade(usize, usize),
-    /// What a holder has is dropped, and nobody says that it is over.
+    /// A holder's grant is dropped, and nobody says that it is over.
     Drop(usize, usize),
     Close(usize),
     Execute(usize, usize),
@@ -235,7 +235,7 @@ impl Space for Handles {
                 let waits = matches!(fate, Fate::Waits(_) | Fate::Asks(_));
                 let may_ask = handle.has_rounds(&self.setup) && handle.pauses(index);
                 add(waits && may_ask, Step::Again(at, index));
-                // Where there are no more rounds, whoever asks gives up.
+                // Where no round is left, a request that asks gives up.
                 let goes = state.ghost.cancels > 0 || handle.gives_up(index, &self.setup);
                 add(waits && goes, Step::Cancel(at, index));
                 let has = matches!(fate, Fate::Holds { .. } | Fate::Lost { .. });

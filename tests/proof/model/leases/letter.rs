@@ -67,7 +67,7 @@ impl Letter {
         }
     }
 
-    /// The command of this owner, who reads or does not.
+    /// The command of this owner, as a reader or not.
     pub(crate) fn command(self, number: u8, reads: bool) -> Command {
         let (owner, ttl) = (owner(number), TTL);
         let target = |keys| asking::target(keys, reads);

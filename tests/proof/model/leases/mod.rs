@@ -77,7 +77,7 @@ pub(crate) struct Budget {
     pub(crate) restarts: u8,
     /// A node restarts with nothing. It votes no more until it is let in.
     pub(crate) wipes: u8,
-    /// How often somebody begins to see to nodes that do not vote.
+    /// How often a client begins to see to nodes that do not vote.
     pub(crate) probes: u8,
     /// One connection breaks.
     pub(crate) cuts: u8,
@@ -105,15 +105,15 @@ pub(crate) struct Setup {
     pub(crate) prompt: bool,
     /// What has happened before the first state.
     pub(crate) before: Vec<Step>,
-    /// Who sees to the nodes asks one after the other.
+    /// The client that sees to the nodes asks one after the other.
     pub(crate) orderly: bool,
-    /// Keys of those who have ended are gone at once, and nothing is released: where only tokens are looked at, a key that
+    /// Keys of ended attempts are gone at once, and nothing is released: where only tokens are looked at, a key that
     /// stands there longer could do no more than refuse.
     pub(crate) tokens_only: bool,
 }
 
 impl Setup {
-    /// Whoever asks, at nodes whose counters differ.
+    /// These attempts, at nodes whose counters differ.
     pub(crate) fn of(asks: Vec<Ask>, budget: Budget) -> Self {
         Self { asks, budget, counters: [5, 0, 7], ..Self::default() }
     }
@@ -164,7 +164,7 @@ impl Leases {
         });
     }
 
-    /// Nothing is left of those who have ended.
+    /// Nothing is left of ended attempts.
     fn clear(&mut self, state: &mut State) {
         for number in 0..state.attempts.len() {
             if !state.is_in(number, Stage::Ended) {
@@ -188,7 +188,7 @@ impl Leases {
         }
     }
 
-    /// One more attempt, of a client that has not been there before: at all that there is, or any slot.
+    /// One more attempt, of a new client: at all resources, or any slot.
     fn fresh(&self, state: &State) -> (Attempt, Outbox) {
         let marks = [0, 1, 2].map(|at| state.nodes[at].mark());
         let want = match self.setup.asks[0].want {

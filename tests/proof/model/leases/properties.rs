@@ -98,7 +98,7 @@ impl Leases {
         if self.has_part_of_a_set(state) {
             return Some(WHOLE);
         }
-        // One that has arrived twice may be denied and set the key all the same: that one ends by itself.
+        // An acquire that has arrived twice may be denied and set the key all the same: that key ends by itself.
         if state.is_at_rest() && state.budget.doubles == self.setup.budget.doubles {
             let is_left = |node: &Part<Node>| {
                 (0..count)
@@ -178,7 +178,7 @@ impl Leases {
             };
             state = next;
         }
-        // One that has arrived twice ends by itself, and until then nobody may win.
+        // The key of an acquire that has arrived twice ends by itself, and until then nobody may win.
         if had_doubles {
             return Ok(false);
         }

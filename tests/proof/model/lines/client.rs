@@ -1,10 +1,10 @@
 //! One process that waits in the lines on the nodes: the production's `Client`, whole, from the first round to the last release.
 //!
-//! Goal: when it asks, what it says, and what it undoes, the production alone decides. Method: one request, whose caller may give
-//! up, or hang and never do anything again; what the client says is done in the step in which it is said.
+//! Goal: the production alone decides when it asks, what it says, and what it undoes. Method: one request, whose caller
+//! may give up, or hang and never do anything again; what the client says is done in the step in which it is said.
 //!
-//! Not modelled here: that a key is gone is told to nobody, as who stands in line does not need it; a release, and a place that is
-//! left, counts as done as soon as that is sent, and is executed later.
+//! Not modelled here: nobody is told that a key is gone, as a client in line does not need it; a release, and a place
+//! that is left, count as done as soon as they are sent, and are executed later.
 
 use core::time::Duration;
 

@@ -1,7 +1,8 @@
 //! Clients that wait for one resource in the lines on three nodes, in every order of what they send, over time.
 //!
-//! Goal: whatever the lines say, one holds at most; whoever waits gets it in the end, also behind one who never asks again and
-//! where nobody hears what nodes tell; nobody is overtaken where nothing goes wrong; and who waits no more stands in no line.
+//! Goal: whatever the lines say, one holds at most; every waiter gets it in the end, also behind a client that never
+//! asks again and where nobody hears what nodes tell; nobody is overtaken where nothing goes wrong; and a client that
+//! waits no more stands in no line.
 //! Method: the production's `Client`, whole (`client.rs`), and its `NodeStore`. Commands are executed in any
 //! order but that of a connection, and answered at once; time goes on to the next moment at which somebody asks,
 //! once nothing is under way.
@@ -41,11 +42,11 @@ pub(crate) struct Setup {
 pub(crate) struct Budget {
     /// Nobody hears what a node tells because of a command.
     pub(crate) unheard: u8,
-    /// One who waits never asks again.
+    /// A waiter never asks again.
     pub(crate) hangs: u8,
-    /// One waits no more.
+    /// A waiter gives up.
     pub(crate) leaves: u8,
-    /// One goes away while it asks.
+    /// A client goes away while it asks.
     pub(crate) cancels: u8,
 }
 
@@ -93,7 +94,7 @@ pub(crate) const ORDER: &str = "where nothing goes wrong, nobody overtakes one w
 pub(crate) const LEAVES: &str = "who waits no more stands in no line, and has no key";
 pub(crate) const WINS: &str = "whoever waits gets it in the end";
 
-/// A poll and a half: the longest that whoever waits hears nothing.
+/// A poll and a half: the longest that a waiter hears nothing.
 const LONGEST: Duration = Duration::from_millis(1_500);
 
 impl State {
@@ -149,7 +150,7 @@ impl Lines {
         }
     }
 
-    /// Whether all who have come have gone, and something of theirs has not.
+    /// Whether all clients have gone, and something of theirs has not.
     fn is_left_behind(&self, state: &State) -> bool {
         let is_over = state.mask(|_, client| client.doing != Doing::Done) == 0 && state.is_quiet();
         let stands =
@@ -280,7 +281,7 @@ impl Space for Lines {
                     client.doing == Doing::Waiting && next.nodes.iter().all(|at| stands(at, other))
                 });
                 next.clients[number] = Some(Part::new(Client::new(number as u8, after, behind)));
-                // Of two who come at one moment the names say who is the first: no two do.
+                // No two clients come at one moment, at which their names would say who is the first.
                 let now = now.saturating_add(Duration::from_micros(1));
                 next.clock.edit().now = now;
                 let sent = next.edit(number).ask(now);
@@ -369,7 +370,7 @@ impl Space for Lines {
         sometimes.note("all is at rest", is_over && state.is_quiet());
     }
 
-    /// From here on nothing goes wrong, and nobody else comes: whoever waits gets it within half a minute.
+    /// From here on nothing goes wrong, and nobody else comes: every waiter gets it within half a minute.
     fn heal(&mut self, state: &State) -> Result<bool, &'static str> {
         let mut state = state.clone();
         let end = state.clock.now.saturating_add(Duration::from_secs(30));

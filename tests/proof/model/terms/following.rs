@@ -20,7 +20,7 @@ pub(crate) const SHARED: &str = "what readers share is handed on to nobody";
 pub(crate) const KEPT: &str = "what was taken is not given back as nobody's";
 
 impl Holder {
-    /// The next one in line of this process has the grant now, or one that has come while it was nobody's.
+    /// The next request in line has the grant now, or one that has come while it was nobody's.
     pub(crate) fn hand_on(&mut self, setup: &Setup, now: Timestamp) -> Option<()> {
         let ttl = setup.ttl_of(self.tokens.len());
         let next = self.next(setup);
@@ -29,7 +29,7 @@ impl Holder {
         let (number, was_sound, was_kept) =
             (leases.number(), leases.lifecycle().is_sound(now), leases.is_kept());
         let begun = mine.hand_on(next, now)?;
-        // Whoever has found it kept a moment ago ends nothing.
+        // A request that saw it kept a moment ago ends nothing.
         if was_kept && mine.would_end_kept(now) {
             self.wrong = Some(KEPT);
         }

@@ -96,7 +96,8 @@ pub(crate) struct Holder {
     pub(crate) stage: Stage,
     /// Until nothing more can be heard.
     pub(super) mine: Option<Mine>,
-    /// Its keys are kept for so many ticks when it is given back, up to when nobody else is to have it, and so many nodes do.
+    /// How many ticks its keys are kept when it is given back; up to when nobody else is to have it; and how many nodes
+    /// keep them.
     pub(crate) keep: u8,
     pub(crate) kept_until: u8,
     pub(crate) kept_on: u8,

@@ -1,8 +1,8 @@
 //! What a client of this world has in its process: the production's `Client`, whole, with one grant and its queue.
 //!
-//! Goal: what is sent, who has the grant next, when it is looked at and what is set for it, the production alone decides. Method:
-//! whoever is next joins the queue as any request does, right before the grant goes on; the timers of the client are asked at
-//! each tick; what it wants sent are letters, and each answer is told to the call that it belongs to.
+//! Goal: the production alone decides what is sent, who has the grant next, when it is looked at and what is set for
+//! it. Method: the next request joins the queue as any does, right before the grant goes on; the timers of the client
+//! are asked at each tick; what it wants sent are letters, and each answer is told to the call that it belongs to.
 //!
 //! Not modelled here: restores, which are never sent, and what becomes of releases: each counts as confirmed as soon as it is
 //! sent, whatever becomes of it, so that none is sent again.
@@ -52,7 +52,7 @@ pub(super) enum News {
     GiveBack,
 }
 
-/// Who is next here.
+/// The next request here.
 fn request(next: NextLease, policy: WaitPolicy, now: Timestamp) -> Request {
     Request::new(0, (policy, now, Duration::ZERO), next)
 }
@@ -230,7 +230,7 @@ impl Mine {
         self.settle(now);
     }
 
-    /// The lease behind the current one begins, or one that takes what is kept. Its number.
+    /// The next lease begins, behind the current one or of the kept grant. Its number.
     pub(super) fn hand_on(&mut self, next: NextLease, now: Timestamp) -> Option<u64> {
         let (client, id) = (&mut self.client, self.grant?);
         let number = client.leases(id)?.number();
@@ -269,7 +269,7 @@ impl Mine {
         downgraded.map(|_| number)
     }
 
-    /// Whether what is kept would end by one who has found it kept a moment ago.
+    /// Whether a request that saw it kept a moment ago would end it.
     pub(super) fn would_end_kept(&self, now: Timestamp) -> bool {
         let end = |id| self.client.clone().give_back(id, End::Kept, |(), _| (), &at(now));
         self.grant.is_some_and(|id| end(id).is_some())

@@ -33,10 +33,10 @@ pub(crate) struct Setup {
     pub(crate) timeouts: u8,
     /// The first client holds it already, on so many nodes.
     pub(crate) held: usize,
-    /// How often a node restarts with nothing, and how often somebody begins to see to the nodes.
+    /// How often a node restarts with nothing, and how often a client begins to see to the nodes.
     pub(crate) wipes: u8,
     pub(crate) probes: u8,
-    /// The longest ttl of a lease, in ticks, as far as those know who see to the nodes.
+    /// The longest ttl of a lease, in ticks, that the clients know of which see to the nodes.
     pub(crate) longest_ticks: u8,
     /// The second client asks once, to see whether it may, and nothing follows.
     pub(crate) asks: bool,

@@ -1,4 +1,4 @@
-//! Faults of lines: who is next on a node, who leaves, and when whoever waits asks again.
+//! Faults of lines: who is next on a node, who leaves, and when a waiter asks again.
 
 use super::{Fault, edit};
 

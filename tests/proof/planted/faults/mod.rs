@@ -1,4 +1,4 @@
-//! Faults of the production's decisions, by what stands there and what stands there instead.
+//! Faults of the production's decisions: the original text, and what replaces it.
 //!
 //! Goal: a list that cannot rot. Method: the build script looks for each text, which must be there exactly once, and weaves
 //! the other one in beside it, in a copy (`weave.rs`). Nothing of that is in the production's code.

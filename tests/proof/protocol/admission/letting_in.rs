@@ -49,7 +49,7 @@ fn m4_it_is_let_in_only_in_the_epoch_in_which_it_has_waited() {
         hand.says(0, joining(5));
         (1..3).for_each(|index| hand.says(index, ready(1)));
         assert_eq!(hand.poll(), look([1, 2], PLAIN.seal()));
-        // One that is joining in an older epoch than it was seen in is not even believed to be joining.
+        // A node that is joining in an older epoch than it was seen in is not even believed to be joining.
         let taken = hand.admission.handle_marker(node(0), joining(epoch), hand.now());
         assert_eq!(taken, epoch > 5);
         (1..3).for_each(|index| hand.says(index, ready(1).sealed(1)));
@@ -99,7 +99,7 @@ fn m5_its_counters_go_on_above_what_a_sealed_majority_has_said() {
     }
 }
 
-/// One that has kept its data knows, and is not told that it does not.
+/// A node that has kept its data knows, and is not told that it does not.
 #[test]
 fn m5_a_node_whose_clock_jumped_is_not_told_that_a_majority_has_forgotten() {
     let mut hand = Hand::new(5);
@@ -224,7 +224,7 @@ fn m6_a_node_whose_data_went_back_joins_again_as_one_that_has_lost_it() {
         assert_eq!(hand.poll(), look([1], PLAIN.force(Some(1)).lost().after(1)));
         assert_eq!(hand.poll(), ProbeStep::Done(AGAIN), "it has not answered");
     }
-    // One that is judged meanwhile is no other case: its jump is none of its data's.
+    // A node that is judged meanwhile is no other case: its jump says nothing of its data.
     let mut hand = Hand::ready(3);
     hand.now += LOOK;
     assert_eq!(hand.begin(), look(0..3, PLAIN));

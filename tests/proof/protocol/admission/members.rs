@@ -30,11 +30,11 @@ enum Flaw {
     HoldsNothing,
     /// Nobody hears that it belongs to others.
     Unheard,
-    /// It is let in for whoever asks.
+    /// Any client may admit it.
     AnyMayAdmit,
 }
 
-/// What stands on a node about lists, and whether it was let in.
+/// What a node stores about lists, and whether it was let in.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 struct Claimed {
     made: Option<usize>,

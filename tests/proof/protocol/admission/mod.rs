@@ -2,8 +2,8 @@
 //!
 //! Goal: whether a node may vote is decided right, whatever happens to nodes, answers and clients meanwhile. Method: for
 //! each invariant the machine is driven by hand, step by step, without a runtime; then several clients run it over nodes
-//! that restart, are flushed, jump and cannot be reached (`world.rs`). Flaws that are planted in the nodes, or in
-//! whoever pumps the machine, must be found out by the same search. Those of the seals, which need no time, are found in
+//! that restart, are flushed, jump and cannot be reached (`world`). Flaws that are planted in the nodes, or in the code
+//! that pumps the machine, must be found by the same search. Those of the seals, which need no time, are found in
 //! `forgetting.rs`. `QUORLOCK_SCHEDULES` sets how many schedules are tried.
 
 use std::{sync::Arc, time::Duration};
@@ -30,7 +30,7 @@ const AGAIN: Duration = Duration::from_millis(500);
 const LOOK: Duration = Duration::from_secs(10);
 const WALL: u64 = 1_000_000_000_000;
 
-/// Whoever pumps the machine, one step at a time.
+/// Pumps the machine, one step at a time.
 #[derive(Clone)]
 struct Hand {
     admission: Admission,

@@ -22,7 +22,7 @@ const LONGEST: u64 = 10_000;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Flaw {
     None,
-    /// A node adds up what clients tell it, so that time counts twice in which two were there.
+    /// A node adds up what clients tell it, so that time with two clients counts twice.
     Added,
     /// Clients count by their wall clocks.
     WallClock,
@@ -325,7 +325,7 @@ impl World {
                     && life == server.life
                     && epoch > server.data.epoch
         });
-        // Nobody can tell who has not seen more of the node than it is again.
+        // A client cannot tell if it has seen no more of the node than it shows again.
         let excused = server.back_in == Some(server.data.epoch) && !knew;
         if passed < LONGEST && !excused {
             let wrong = format!("node {node} is let in {passed} ms after it forgot");
@@ -407,7 +407,7 @@ fn run(seed: u64, flaw: Flaw) -> World {
     let mut world = World::new(seed, flaw);
     let goes_back = seed.is_multiple_of(3);
     let crowd = [1, 2, 5][usize::try_from(seed % 3).unwrap()];
-    // Who has seen a node for long knows more of it than those who have just come.
+    // A client that has seen a node for long knows more of it than a newcomer.
     if goes_back {
         world.be_born(u64::MAX / 4);
     }

@@ -126,7 +126,7 @@ fn m1_a_node_that_refuses_meanwhile_is_looked_at_beside_the_step_and_only_for_it
         left(&mut hand);
         assert_eq!(beside(&mut hand), []);
     }
-    // One that has forgotten waits, and one whose data went back is no nearer to a vote.
+    // A node that has forgotten waits, and a node whose data went back is no nearer to a vote.
     let mut forgot = hand.clone();
     assert!(forgot.admission.handle_not_admitted(node(1)));
     assert_eq!(beside(&mut forgot), [(1, PLAIN)]);
@@ -138,7 +138,7 @@ fn m1_a_node_that_refuses_meanwhile_is_looked_at_beside_the_step_and_only_for_it
     assert_eq!(hand.may_vote(1), Err(VoteBlock::NotLookedAt), "it was sealed before");
 }
 
-/// One that is well when a probe begins, and refuses meanwhile; its data may have gone back.
+/// A node that is well when a probe begins, and refuses meanwhile; its data may have gone back.
 #[test]
 fn m1_what_is_read_beside_the_step_ends_the_probe_unless_its_data_went_back() {
     for (sealed, pause) in [(1, LOOK), (0, AGAIN)] {
@@ -179,7 +179,7 @@ fn m3_a_refusal_of_what_was_asked_before_the_node_was_looked_at_again_takes_noth
     assert!(!hand.admission.counts(now));
 }
 
-/// One that is joining goes on waiting while it is away, and says that it is not admitted without starting anew.
+/// A joining node goes on waiting while it is away, and says that it is not admitted without starting anew.
 #[test]
 fn m1_a_node_that_is_joining_goes_on_waiting_wherever_it_is_and_begins_anew_as_another_process() {
     let mut hand = with_one_joining(3);

@@ -1,4 +1,4 @@
-//! Those who ask and those who wait: who is next, what each does between two rounds, and what those are told who wait in vain.
+//! Askers and waiters: who is next, what each does between two rounds, and what a waiter is told that waits in vain.
 //! K1, K6, K7.
 
 use std::time::Duration;
@@ -18,7 +18,7 @@ use super::{
 #[test]
 fn k1_a_request_is_among_the_timers_until_it_leaves() {
     let Held { mut client, queue, id, .. } = held(Duration::ZERO);
-    // It is over, and nobody has said so to those who wait.
+    // It is over, and the waiters have not been told.
     client.end_unwatched(id, End::GivenBack(0));
     let says = Ask { says_at: Some(at(50)), ..for_ms("patient", 100) };
     let leaves = stands(&mut client, queue, for_ms("patient", 100));
@@ -70,7 +70,7 @@ fn one_whose_time_is_up_while_a_round_is_under_way_is_told_what_that_finds() {
     round.hears(&mut client, denied(), &moment(40));
     let events = runs(&mut client, 40);
     assert_eq!((told(&events).len(), told(&events)[0].0), (1, "short"));
-    // Whoever comes now knows, and asks once in vain; a leader begins where the one before would go on.
+    // A newcomer knows, and asks once in vain; a leader begins where the one before would go on.
     let came = joins(&mut client, queue, once("once"));
     let Came::Told(met, ask) = came else { panic!("{came:?}") };
     assert_eq!((ask.name, met.lost.loss, met.granted), ("once", RoundLoss::Contended, 0));
@@ -82,7 +82,7 @@ fn one_whose_time_is_up_while_a_round_is_under_way_is_told_what_that_finds() {
     let next = next_asker(&mut client, queue, next, ends);
     let knows = client.request(next.id).unwrap();
     assert_eq!((knows.name, knows.met.as_ref()), ("next", Some(&met)));
-    // What was found by then is of no use to whoever comes when nobody is left.
+    // What was found by then is of no use to a newcomer when nobody is left.
     client.handle_gone_away(next.id);
     let later = asks(&mut client, queue, once("later"), 90);
     assert_eq!(client.request(later.id).unwrap().met, None);
@@ -220,7 +220,7 @@ fn all_who_wait_or_ask_between_two_rounds_are_answered_when_it_closes() {
     assert_eq!(told(&runs(&mut client, 2)), [closed("in a round")]);
 }
 
-/// Of two of a set one is asked for here by itself, again and again.
+/// One of the two resources of a set is asked for here by itself, again and again.
 #[test]
 fn who_wants_several_and_has_waited_for_long_keeps_back_who_comes_anew_for_one_of_them() {
     let mut client = Mine::new();
@@ -243,7 +243,7 @@ fn who_wants_several_and_has_waited_for_long_keeps_back_who_comes_anew_for_one_o
     // or the set is served.
     assert!(client.leave(both, place).is_some());
     assert_eq!(begin_now(&mut client, 10), ["one"]);
-    // One who asks once does not wait for it.
+    // A request that asks once does not wait for it.
     let b = client.open_queue(&one("b"));
     let came = client.join(b, None, once("b"), at(10));
     assert!(matches!(came, Came::Begins(..)), "{came:?}");
@@ -298,7 +298,7 @@ fn a_leader_whose_rounds_take_too_long_for_it_stands_behind_those_who_wait() {
     assert_eq!(client.leave(queue, came_with).map(|ask| ask.name), Some("slow"));
 }
 
-/// Others are left a moment: here those who want something else that overlaps.
+/// Others are left a moment: here overlapping requests of this process.
 #[test]
 fn the_next_leader_rests_where_it_is_told_to() {
     let Held { mut client, queue, id, .. } = held(Duration::ZERO);

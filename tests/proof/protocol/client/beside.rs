@@ -1,4 +1,4 @@
-//! What one process wants several things of that overlap: readers, sets, permits; and who asks beside a queue.
+//! Overlapping requests of one process: for readers, sets, permits; and requests that ask beside a queue.
 
 use quorlock_core::{
     Came, Cause, Command, End, Event, Failure, FencingToken, GiveUp, Granted, Moment, Reply,

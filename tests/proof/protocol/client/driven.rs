@@ -23,7 +23,7 @@ pub(super) const GRANTED: Answered = Ok(Reply::Granted(Granted::DONE));
 pub(super) const COUNTED: Answered = Ok(Reply::Granted(Granted::at(FencingToken::new(64))));
 pub(super) const LATE: Answered = Err(Failure::TIMED_OUT);
 
-/// By one who has the key, on a node without a line.
+/// By the holder of the key, on a node without a line.
 pub(super) fn denied() -> Answered {
     Ok(Reply::Denied(Denial::new(Some(b"other".as_slice().into()), Some(TTL))))
 }
@@ -175,7 +175,7 @@ impl Mine {
         }
     }
 
-    /// Begins a round for one who has its turn.
+    /// Begins a round for a request that has its turn.
     pub(super) fn begins(&mut self, id: AskId, asked: &RoundAsked, count: u64, ms: u64) -> Round {
         let owner = self.begins_unsent(id, asked, count, ms);
         self.sends();
@@ -186,7 +186,7 @@ impl Mine {
         Round { owner, stand }
     }
 
-    /// The same, before anything of it is sent. Whose its keys are.
+    /// The same, before anything of it is sent. Returns the owner of its keys.
     pub(super) fn begins_unsent(
         &mut self,
         id: AskId,
@@ -234,7 +234,7 @@ fn answered(open: &Transmit) -> Answer<Failure> {
     }
 }
 
-/// One who has its turn.
+/// A request that has its turn.
 #[derive(Clone, Debug)]
 pub(super) struct Asker {
     pub(super) id: AskId,

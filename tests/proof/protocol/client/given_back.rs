@@ -1,4 +1,4 @@
-//! What follows for those who wait here where a grant is given back or taken, and where one of them has gone.
+//! What follows for waiters here where a grant is given back or taken, and where one of them has gone.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ fn begins_at(client: &mut Mine, name: &str) -> u64 {
     (10..1_000).find(next).unwrap()
 }
 
-/// The set would never find both free if whoever has one of them asked for it again at once.
+/// The set would never find both free if the next waiter asked for one of them at once.
 #[test]
 fn who_is_next_leaves_a_resource_to_a_set_of_the_same_process_for_two_round_trips() {
     let behind = |round_trip: Option<Duration>| {
@@ -67,7 +67,7 @@ fn who_comes_then_leaves_it_too_but_one_who_asks_once_and_where_nobody_wants_the
     assert_eq!(comes(&client, waits("next")), 10);
 }
 
-/// What is asked for beside it by the same process has its round denied by the key until that is gone.
+/// Until the key is gone, it denies overlapping rounds of the same process.
 #[test]
 fn a_release_that_is_confirmed_ends_the_pause_of_who_wants_it_with_others() {
     let goes_on = |kept: bool, says: Answered| {
@@ -87,7 +87,7 @@ fn a_release_that_is_confirmed_ends_the_pause_of_who_wants_it_with_others() {
     assert!(!goes_on(false, LATE), "nobody knows");
 }
 
-/// Whether one who pauses for a permit asks at once when one ends, that was to be kept for 100 ms at least.
+/// Whether a pausing request for a permit asks at once when one ends, that was to be kept for 100 ms at least.
 fn goes_on(ms: u64) -> bool {
     let mut client = Mine::new();
     let queue = client.open_queue(&permits());
@@ -121,7 +121,7 @@ fn one_that_was_kept_and_is_taken_is_extended_where_that_is_due_and_it_lasts() {
     };
     assert!(!is_extended(&client, false));
     assert!(is_extended(&client, true));
-    // Somebody has still to do with it that has ended.
+    // An extension still refers to the grant that has ended.
     client.extend(id, &moment(5));
     client.answer(("extend", of), &[(0, GRANTED)], &moment(6));
     gives_back(&mut client, id, End::GivenBack(0), 6);
@@ -129,7 +129,7 @@ fn one_that_was_kept_and_is_taken_is_extended_where_that_is_due_and_it_lasts() {
     assert!(!is_extended(&client, true));
 }
 
-/// One who has been kept back for a set, and has gone since, is not called when the set has been served.
+/// A request that has been kept back for a set, and has gone since, is not called when the set has been served.
 #[test]
 fn nobody_is_called_who_has_gone() {
     let mut client = Mine::new();

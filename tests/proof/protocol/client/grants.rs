@@ -94,7 +94,7 @@ fn k1_a_grant_is_among_the_timers_until_it_ends() {
     assert!(client.has_transmits(), "it is to be released");
     client.settles(1);
     assert_eq!(client.next_look(at(1)), None);
-    // One that begins is there in the same step, and starts nobody where somebody sees to the timers.
+    // A grant that begins is there in the same step, and starts no driver where one sees to the timers.
     let Held { mut client, id, .. } = held(Duration::ZERO);
     let queue = client.open_queue(&one("other"));
     let round = asks(&mut client, queue, waits("other"), 1).begins(&mut client, 1);
@@ -104,7 +104,7 @@ fn k1_a_grant_is_among_the_timers_until_it_ends() {
     while let Some(event) = client.poll_event() {
         assert_ne!(event, Event::Wake(Wakeup::Start), "somebody sees to the timers");
     }
-    // Whoever saw to them has come to a bad end.
+    // The driver that saw to them has come to a bad end.
     client.abandon_timers();
     let queue = client.open_queue(&one("r"));
     stands(&mut client, queue, ask("next", WaitPolicy::For(TTL)));
@@ -115,7 +115,7 @@ fn k1_a_grant_is_among_the_timers_until_it_ends() {
     assert_eq!((client.timers(), client.held_count()), (0, 0));
 }
 
-/// A lease that is watched is never asked early: it might be told that its heartbeat is late, which is not.
+/// A watched lease is never asked early: it might be told that its heartbeat is late, which it is not.
 #[test]
 fn k1_a_watched_lease_that_is_handed_on_is_taken_along_no_more_than_one_that_is_won() {
     for (kept, is_watched) in [(false, true), (true, true), (false, false)] {
@@ -143,7 +143,7 @@ fn k1_a_watched_lease_that_is_handed_on_is_taken_along_no_more_than_one_that_is_
         assert!(next < first, "{next}, {first}");
         client.handle_timeout(&moment(next));
         let mut due = vec![owner(&client, other)];
-        // One that is not watched would be.
+        // An unwatched lease would be.
         due.extend((!is_watched).then(|| owner(&client, id)));
         assert_eq!(extended(&mut client), due, "kept: {kept}");
     }
@@ -158,7 +158,7 @@ fn k2_what_is_kept_is_kept_by_one_queue_until_it_is_taken_or_given_back() {
     assert_eq!((before.map(FencingToken::get), late.len()), (Some(1), 0));
     assert!(client.are_scheduled() && client.leases(id).unwrap().is_kept());
     let taken = client.clone();
-    // Who comes takes it.
+    // A newcomer takes it.
     let mut client = taken.clone();
     let came = joins(&mut client, queue, waits("next"));
     let Came::Takes(kept, ask) = came else { panic!("{came:?}") };
@@ -295,7 +295,7 @@ fn k4_a_grant_goes_to_the_first_that_is_in_time_or_to_nobody() {
     client.handle_grant_over(id);
     client.handle_grant_over(id);
     assert_eq!(begin_now(&mut client, 20), ["second"]);
-    // One that does not pass: its holder shares it.
+    // A grant that does not pass: its holder shares it.
     let Held { mut client, queue, id } = held(Duration::ZERO);
     stands(&mut client, queue, waits("first"));
     client.downgrade(id, 0).unwrap();
@@ -323,7 +323,7 @@ fn what_is_held_counts_until_it_ends_and_nothing_counts_behind_a_shutdown() {
     assert_eq!(client.data(id), Some(&"other"));
 }
 
-/// As where a panic has ended whoever was about to have it.
+/// As where a panic has ended the code that was about to have it.
 #[test]
 fn k5_a_grant_that_nobody_has_any_more_holds_no_queue() {
     let Held { mut client, queue, id } = held(Duration::ZERO);
@@ -334,7 +334,7 @@ fn k5_a_grant_that_nobody_has_any_more_holds_no_queue() {
     client.forget(won);
     assert_eq!(client.holder(queue), None);
     let (won, _) = asks(&mut client, queue, waits("first"), 1).wins(&mut client, 1);
-    // Who still asks says so itself, whatever was held before.
+    // A request that still asks says so itself, whatever was held before.
     gives_back(&mut client, won, End::GivenBack(0), 1);
     let asker = asks(&mut client, queue, waits("first"), 1);
     asker.begins(&mut client, 1);
@@ -357,12 +357,12 @@ fn k5_whoever_comes_while_a_grant_passes_finds_it_held_or_kept() {
     assert!(matches!(client.hand_on(id, 0, &moment(5)), Some((Passed::To(..), ..))));
     assert!(finds(&mut client));
     assert!(client.change(id, |leases| leases.handle_taken(1)).is_some());
-    // The one that has it now asked for no more than its time.
+    // The request that has it now asked for no more than its time.
     assert!(matches!(client.hand_on(id, 1, &moment(6)), Some((Passed::ToNobody, ..))));
     assert!(finds(&mut client), "until it has ended");
     gives_back(&mut client, id, End::GivenBack(1), 6).unwrap();
     assert!(matches!(joins(&mut client, queue, once("once")), Came::Begins(..)));
-    // One who knows that it is over is not told of it again.
+    // A caller that knows that it is over is not told of it again.
     let Held { mut client, queue, id } = held(Duration::ZERO);
     let came = client.join(queue, Some(id), once("once"), at(1));
     assert!(matches!(came, Came::Waits(..)), "{came:?}");
@@ -371,7 +371,7 @@ fn k5_whoever_comes_while_a_grant_passes_finds_it_held_or_kept() {
     assert!(matches!(came, Came::Closed(_)), "{came:?}");
 }
 
-/// Whoever has to do with it says once that it does no more, also where an extension is still under way.
+/// `forget` hands the grant out once, also where an extension is still under way.
 #[test]
 fn a_grant_that_is_forgotten_is_so_once() {
     let Held { mut client, id, .. } = held(Duration::ZERO);

@@ -1,7 +1,7 @@
-//! How those who wait come to an end other than by a lease: by their time, by a close, and where what was held is in nobody's
+//! How waiters come to an end other than by a lease: by their time, by a close, and where what was held is in nobody's
 //! hands. K6, K7 and W2.
 //!
-//! Goal: nobody waits on behind whoever has gone, and nobody asks behind its own deadline. Method: as in `asks`.
+//! Goal: no waiter waits on behind one that has gone, and none asks behind its own deadline. Method: as in `asks`.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use super::{
     runs, stands, told, waits,
 };
 
-/// As where a clock has panicked under whoever gave it back.
+/// As where a clock has panicked while it was given back.
 #[test]
 fn k6_whoever_stands_behind_a_grant_that_nobody_has_any_more_asks() {
     let Held { mut client, queue, id } = held(Duration::ZERO);
@@ -36,7 +36,7 @@ fn w2_one_that_stood_in_line_begins_no_round_behind_its_deadline() {
     client.handle_grant_over(id);
     let events = runs(&mut client, 20_000);
     assert_eq!(told(&events), [("short", GiveUp::Crowded)]);
-    // One that asks once is told nothing by the time.
+    // A request that asks once is told nothing by the time.
     let Held { mut client, queue, id } = held(Duration::ZERO);
     let leader = stands(&mut client, queue, waits("leader"));
     client.handle_grant_over(id);
@@ -46,7 +46,8 @@ fn w2_one_that_stood_in_line_begins_no_round_behind_its_deadline() {
     assert_eq!(begin_now(&mut client, 20_000), ["once"]);
 }
 
-/// Nobody stands in line behind a leader whose rounds take too long for it, but one that would be in time shares them.
+/// No request stands in line behind a leader whose rounds take too long for it, but one that would be in time shares
+/// them.
 #[test]
 fn one_who_asks_once_and_would_be_in_time_asks_in_place_of_a_leader_that_never_is() {
     let mut client = Mine::new();
@@ -105,7 +106,8 @@ fn what_lingers_is_given_back_for_whoever_wants_a_permit_that_it_is_in_the_way_o
     assert_eq!(client.take_kept(other), Some(beside), "no slot of so few");
 }
 
-/// So many who want 32 resources each, and stand in the lines of each on every node; with the places that they came with.
+/// So many requests for 32 resources each, which stand in every line on every node; with the places that they came
+/// with.
 fn stand_for_sets(client: &mut Mine, count: usize) -> Vec<(QueueId, Place)> {
     let sets = (0..count).map(|set| {
         let names = (0..32).map(|name| Resource::new(format!("{set} {name}")).unwrap());
@@ -181,7 +183,7 @@ fn w2_one_whose_time_is_up_before_its_round_begins_asks_no_node() {
         }
         let ask = for_ms("short", 20);
         let asker = if comes {
-            // One that has just come is not late.
+            // A request that has just come is not late.
             asks(&mut client, queue, ask, 1)
         } else {
             let place = stands(&mut client, queue, ask);
@@ -214,7 +216,7 @@ fn who_comes_behind_a_round_that_was_too_late_is_not_told_of_a_holder_of_before(
     stands(&mut client, queue, once("comes"));
 }
 
-/// What a holder does behind its lease goes on until it is told; who waits in vain has lost nothing.
+/// What a holder does behind its lease goes on until it is told; a waiter that waits in vain has lost nothing.
 #[test]
 fn whoever_has_lost_a_lease_is_told_so_before_those_who_wait_in_vain() {
     let Held { mut client, id, .. } = held(Duration::ZERO);

@@ -1,7 +1,7 @@
-//! What one handle decides: its grants (`grants`), those who ask and wait (`asks`, `turns`, `leaving`), what of that overlaps
-//! (`beside`), and what follows when something is given back (`given_back`); its place on the nodes (`places`, `others`), what it
-//! has the nodes do (`rounds`, `releases`, `renewals`), and what it says of itself (`told`). K1 to K7, each by name, and what
-//! those are told who wait in vain.
+//! What one handle decides: its grants (`grants`), its askers and waiters (`asks`, `turns`, `leaving`), what of that
+//! overlaps (`beside`), and what follows when something is given back (`given_back`); its place on the nodes (`places`,
+//! `others`), what it has the nodes do (`rounds`, `releases`, `renewals`), and what it says of itself (`told`). K1 to
+//! K7, each by name, and what a waiter is told that waits in vain.
 //!
 //! Goal: grants, queues, footprints, turns and timers change together, in one step. Method: a client is driven by hand, as its
 //! driver does (`driven`); the model's `handles` look at every order of such steps.
@@ -158,7 +158,7 @@ fn stands(client: &mut Mine, queue: QueueId, ask: Ask) -> Place {
     place
 }
 
-/// One who comes, and has its turn.
+/// A request comes, and has its turn.
 fn asks(client: &mut Mine, queue: QueueId, ask: Ask, ms: u64) -> Asker {
     let came = client.join(queue, None, ask, at(ms));
     let Came::Begins(place, id) = came else { panic!("{came:?}") };
@@ -180,7 +180,7 @@ fn runs(client: &mut Mine, ms: u64) -> Vec<Decided> {
     all
 }
 
-/// Whose rounds begin.
+/// The requests whose rounds begin.
 fn begins(client: &Mine, events: &[Decided]) -> Vec<&'static str> {
     let begins = events.iter().filter_map(|event| match event {
         Event::Begin(id) => Some(client.request(*id).unwrap().name),
@@ -195,7 +195,7 @@ fn begin_now(client: &mut Mine, ms: u64) -> Vec<&'static str> {
     begins(client, &events)
 }
 
-/// The one who came to this queue with this place, and whose round begins.
+/// The request that came to this queue with this place, and whose round begins.
 fn asker(client: &mut Mine, queue: QueueId, place: Place, events: Vec<Decided>) -> Asker {
     let begins = events.into_iter().find_map(|event| match event {
         Event::Begin(id) => Some(id),

@@ -1,4 +1,5 @@
-//! What is known of others: whether any wait, for how long that is known, and by what those part who are told the same.
+//! What is known of other processes: whether any wait, for how long that is known, and what keeps processes apart that
+//! are told the same.
 
 use quorlock_core::{
     ClientId, Denial, Event, LineHint, Moment, NodeId, Passed, Reply, Resource, RoundLoss, Target,
@@ -17,8 +18,9 @@ fn name() -> Resource {
     Resource::new("r").unwrap()
 }
 
-/// Those who wait here have had it for longer than a turn: it is handed on where nobody is known to wait anywhere else. That
-/// is known for as long as the nodes tell of whoever comes: for four seconds from the round on, where the ttl is no longer.
+/// The requests of this process have had it for longer than a turn: it is handed on where nobody is known to wait
+/// elsewhere. That is known for as long as the nodes tell of newcomers: for four seconds from the round on, where the
+/// ttl is no longer.
 #[test]
 fn what_the_nodes_have_said_of_others_counts_where_a_quorum_has_and_while_they_would_tell() {
     let is_handed_on = |tells: &[(usize, LineHint)], ms: u64| {
@@ -79,7 +81,7 @@ fn what_is_kept_is_given_back_when_the_nodes_tell_of_nobody_any_more() {
     assert_eq!(given_back(true), Some(10_000), "up to a ttl behind the round");
 }
 
-/// Who has its place passed over, where the nodes have denied a round for a place of its own process.
+/// Whose place is passed over, where the nodes have denied a round for a place of its own process.
 fn passes_over(
     target: &Target,
     beside: Option<&Target>,
@@ -113,7 +115,7 @@ fn passes_over(
     asks_again.begins(&mut client, ms).stand.unwrap().skip
 }
 
-/// What gave it up was lost on its way: nobody would ever come with it.
+/// The command that gave the place up was lost: nobody would ever come with it.
 #[test]
 fn a_place_of_its_own_that_nobody_waits_with_is_passed_over() {
     let (writes, reads) = (one("r"), Target::Shared(name()));
@@ -125,7 +127,7 @@ fn a_place_of_its_own_that_nobody_waits_with_is_passed_over() {
     }
 }
 
-/// How long one waits with a place in a line whose connection to a node was lost, before it asks: in nanoseconds.
+/// How long a waiter whose connection to a node of its line was lost waits before it asks: in nanoseconds.
 fn asks_behind(client: Mine, ms: u64) -> u128 {
     let (mut world, asker) = World::of(client, &one("r"));
     world.stands(asker);
@@ -173,7 +175,8 @@ fn resources_and_times_part_too() {
     assert!(count > 24, "{count} of 32");
 }
 
-/// A hint may come from each node, and more than once: who goes on at the same time as before is not called for it.
+/// A hint may come from each node, and more than once: a request that goes on at the same time as before is not called
+/// for it.
 #[test]
 fn a_hint_that_moves_nobody_calls_nobody() {
     let (mut world, asker) = World::of(Mine::new(), &one("r"));

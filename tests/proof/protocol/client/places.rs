@@ -360,7 +360,7 @@ fn a_reader_hears_that_its_place_is_gone_once_until_it_has_taken_it_again() {
     assert_eq!(world.next_round(), soon);
 }
 
-/// A grant tells the nodes who waits here, and who does not come is passed over by them.
+/// A grant tells the nodes who waits here; the nodes pass over a client that does not come.
 #[test]
 fn a_round_that_is_won_ends_its_place() {
     let (mut world, asker) = World::new();
@@ -373,7 +373,7 @@ fn a_round_that_is_won_ends_its_place() {
     let (grant, events) = won(runs(&mut world.client, 1));
     assert!(events.is_empty(), "{events:?}");
     assert_eq!(world.client.rank(world.queue), None);
-    // One that denies it has it still in its line, and is told to take it out.
+    // A node that denies it still has it in its line, and is told to take it out.
     round.is_told(&mut world.client, &[(1, Ok(Reply::Denied(denial(0, TTL))))], 1);
     assert!(runs(&mut world.client, 1).is_empty());
     assert_eq!(left(&mut world.client), [(Ticket::new(CLOCK_US + 5), 1)]);

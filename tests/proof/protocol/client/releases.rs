@@ -160,7 +160,8 @@ fn a_release_is_not_sent_again_where_the_acquire_was_denied_meanwhile() {
     ends(&mut client, 6, 0);
 }
 
-/// Releases of one semaphore wait for their turns. One is sent when it has its own; the others are sent before whoever asks.
+/// Releases of one semaphore wait for their turns. One is sent when it has its own; the others are sent before a new
+/// acquire.
 #[test]
 fn all_releases_that_wait_go_out_before_an_acquire_of_the_same() {
     let mut client = Mine::new();

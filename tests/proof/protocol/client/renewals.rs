@@ -112,7 +112,8 @@ fn pauses(says: Answered, byte: u8, ms: u64) -> Duration {
     client.next_look(at(ms)).unwrap().saturating_since(at(ms))
 }
 
-/// Those whose rounds have its key for a moment come again and again; both draw lots, by who they are and when it is.
+/// Clients whose rounds have its key for a moment come again and again; both sides draw lots, by who they are and when
+/// it is.
 #[test]
 fn a_restore_that_was_in_somebodys_way_is_sent_once_more_behind_a_short_pause() {
     // The lowest byte of the microseconds is 0 in the first of these milliseconds, and 248 in the other.

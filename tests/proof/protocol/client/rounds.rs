@@ -33,7 +33,7 @@ pub(super) fn ends(client: &mut Mine, from: u64, leases: usize) {
     assert_eq!((client.under_way(), client.poll_transmit()), (0, None));
     assert_eq!((client.timers(), client.held_count()), (leases, leases));
     assert_eq!([Lane::Acquires, Lane::Releases].map(|lane| client.crowd(lane)), [0, 0]);
-    // Nothing is known of where keys may stand but for the grants that somebody has to do with.
+    // Nothing is known of where keys may stand but for the grants in use.
     let all = format!("{:?}", &**client);
     assert_eq!(all.matches("Traced {").count(), all.matches("Grant {").count());
 }
@@ -137,7 +137,7 @@ fn a_round_that_is_heard_out_is_undone_before_the_next_one_of_the_same_request()
     let third = next_asker(&mut client, queue, place, due).begins(&mut client, due);
     let undone = [first, second].map(|round| on("release", &[1], round.owner)).concat();
     assert_eq!(client.takes_named(), [undone, asked(third)].concat());
-    // One that is answered by then needs no release.
+    // An acquire that is answered by then needs no release.
     assert!(third.is_told(&mut client, &denials, due).is_some());
     third.is_told(&mut client, &[(1, denied())], due);
     assert_eq!(client.takes_named(), []);

@@ -220,7 +220,7 @@ fn who_leads_is_known_by_the_place_it_came_with() {
     assert_eq!(leads(&client), [false, false]);
 }
 
-/// Nobody is left of those who have asked, so that a queue that is kept for long does not grow.
+/// A queue keeps no finished request, so that it does not grow where it is kept for long.
 #[test]
 fn a_queue_keeps_nobody_who_has_asked() {
     let mut client = Mine::new();

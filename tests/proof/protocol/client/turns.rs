@@ -1,4 +1,5 @@
-//! Those who wait for their turn, among all rounds or all releases of a process. K6, and who is told that its time is up.
+//! Requests that wait for their turn, among all rounds or all releases of a process. K6, and who is told that its time
+//! is up.
 
 use quorlock_core::{
     AskId, Came, Cause, End, Event, Failure, GiveUp, GrantId, Lane, Late, RoundLoss,
@@ -31,7 +32,7 @@ fn crowd(client: &mut Mine) -> Vec<AskId> {
     }
 }
 
-/// Its caller has gone when its round is about to begin: its turn is given to whoever is next.
+/// Its caller has gone when its round is about to begin: its turn goes to the next request.
 fn leaves_turn(client: &mut Mine, id: AskId, ms: u64) {
     client.handle_gone_away(id);
     client.begins(id, &of(one("gone")), 1, ms);
@@ -149,7 +150,7 @@ fn a_release_that_waits_for_its_turn_is_told_when_its_time_is_up_and_waits_behin
     runs(&mut client, 11);
     client.handle_timeout(&moment(498));
     assert!(runs(&mut client, 498).is_empty(), "not before its time");
-    // It is told once, and goes on waiting, behind those who came since.
+    // It is told once, and goes on waiting, behind later releases.
     client.handle_timeout(&moment(501));
     let events = runs(&mut client, 501);
     let [Event::ReleaseLate(late)] = events[..] else { panic!("{events:?}") };
@@ -170,7 +171,7 @@ fn a_release_that_waits_for_its_turn_is_told_when_its_time_is_up_and_waits_behin
     assert_eq!(client.crowd(Lane::Releases), 0);
 }
 
-/// As where the clock of the one who gave a turn back has panicked.
+/// As where a clock has panicked while a turn was given back.
 #[test]
 fn where_nobody_is_let_in_the_next_one_who_comes_makes_that_good() {
     let mut client = Mine::new();

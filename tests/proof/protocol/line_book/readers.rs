@@ -82,7 +82,7 @@ fn readers_wait_for_no_reader() {
 #[test]
 fn a_reader_wakes_the_writer_before_it_where_that_may_not_have_heard() {
     let woken = [next(1), beside(2, 1)];
-    // Whoever comes anew knows nothing of who is on its way.
+    // A newcomer does not know who is on its way.
     for (millis, told) in [(1, &[][..]), (1_600, &[][..]), (1_601, &woken[..])] {
         for stand in [None, Some(Stand::named(client(9))), waits(9, 9)] {
             let mut node = held_before(2);
@@ -96,7 +96,7 @@ fn a_reader_wakes_the_writer_before_it_where_that_may_not_have_heard() {
     node.read(waits(9, 9), Free, 1);
     assert_eq!(node.read(waits(9, 9), Free, 2), Came::Behind(1, Some(2)));
     assert_eq!(node.told, woken);
-    // It names one who did not come.
+    // It names a client that did not come.
     let mut node = held_before(2);
     let named = waits(9, 9).map(|stand| stand.skipping(Some(client(1))));
     assert_eq!(node.read(named, Free, 1), Came::Behind(2, Some(1)));
@@ -117,7 +117,7 @@ fn a_writer_for_which_a_reader_is_kept_out_is_told_that() {
     assert_eq!(node.read(waits(9, 9), Shared, 1), Came::Behind(1, Some(2)));
     assert_eq!(node.told, [(client(1), keeps_out(7))]);
     assert_eq!(node.waiting(), [1, 2, 9].map(client));
-    // One that does not hear it keeps nobody out; the next one does.
+    // A client that does not hear it keeps nobody out; the next one does.
     node.gone = vec![client(1)];
     assert_eq!(node.read(None, Shared, 2), Came::Behind(2, None));
     assert_eq!(node.waiting(), [2, 9].map(client));

@@ -5,7 +5,7 @@
 
 use super::*;
 
-/// Who is first for one who comes where 1, 2 and 3 wait, the key is free, and some of the three are stuck.
+/// Who is first for a newcomer where 1, 2 and 3 wait, the key is free, and some of the three are stuck.
 fn first_beside(
     stuck: &[u8],
     asks: impl Fn(&mut WaitList, &mut LineNews<'_>) -> Option<ClientId>,

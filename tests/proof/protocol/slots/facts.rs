@@ -1,7 +1,7 @@
 //! What a round for any slot asks for, and what it says of its end: S2 to S4 at the places where an answer decides.
 //!
-//! Goal: whoever undoes what was picked is told the right slots, and why nothing was won. Method: the answers of three nodes,
-//! one after the other.
+//! Goal: the caller that undoes what was picked is told the right slots, and why nothing was won. Method: the answers
+//! of three nodes, one after the other.
 
 use super::*;
 
@@ -27,7 +27,7 @@ fn s3_each_slot_has_one_token_whatever_the_spec_says() {
     assert_eq!(won_tokens(&round), [7, 7]);
 }
 
-/// There is no other one that an answer which is not known could be about.
+/// An unknown answer can be about no other slot.
 #[test]
 fn s2_of_a_semaphore_of_one_nothing_is_released_beside_the_slot_that_was_won() {
     let mut round = begin(1, 1, 0);
@@ -49,7 +49,7 @@ fn the_slot_that_is_looked_at_first_is_one_of_them() {
     }
 }
 
-/// By whoever has taken the footprints.
+/// By the caller that has taken the footprints.
 #[test]
 fn s2_what_comes_late_is_told_to_the_footprint_that_it_is_about() {
     for (slot, is_won) in [(0, true), (1, false)] {
@@ -78,7 +78,7 @@ fn s2_one_that_is_abandoned_is_lost_and_undone_everywhere() {
         .map(|(_, command)| numbers(command.target().unwrap()))
         .collect();
     assert_eq!(released, [vec![1], vec![0, 1], vec![0, 1]]);
-    // One that is won stays so.
+    // A round that is won stays so.
     let mut round = round_of([0, 0]);
     round.handle_abandoned();
     assert_eq!((round.verdict(), round.loss()), (Verdict::Won, None));
@@ -128,7 +128,7 @@ fn s2_and_s4_what_is_undone_and_filled_in_is_said_by_what_the_node_has_picked() 
     assert!(!open.is_filled_in(node(0)), "nothing is won yet");
 }
 
-/// It may be said behind the verdict, by whoever would have sent it.
+/// It may be said behind the verdict, by the caller that would have sent it.
 #[test]
 fn that_a_node_could_not_be_asked_counts_also_where_it_was_not_to_be_asked_any_more() {
     let lost = || {

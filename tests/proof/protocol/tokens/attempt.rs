@@ -110,7 +110,7 @@ impl Attempt {
         }
     }
 
-    /// A restore of what was won, or of what it goes for; of a writer also as of one that reads on.
+    /// A restore of what was won, or of what it goes for; of a writer also as of a reader that it became.
     pub(super) fn restore(&self, downgraded: bool) -> Option<Command> {
         let RoundSpec { target, owner, ttl, .. } = self.round.spec().clone();
         let target = match target {
@@ -191,7 +191,7 @@ impl Attempt {
         tokens.expect("it is won").map(FencingToken::get)
     }
 
-    /// Whether its tokens are not those of one that follows the other.
+    /// Whether its tokens do not follow those of the other.
     fn does_not_follow(&self, other: &Self) -> bool {
         let (before, own) = (other.ends()[1], self.ends()[0]);
         if self.reads() { own < before } else { own <= before }

@@ -153,7 +153,7 @@ impl Node {
     }
 }
 
-/// Who has made an attempt.
+/// The owner of an attempt.
 pub(super) fn attempt_owner(number: usize) -> Owner {
     Owner::from_random([u8::try_from(number).expect("a few") + 100; 16])
 }

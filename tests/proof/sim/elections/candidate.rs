@@ -160,7 +160,7 @@ impl Drop for Acting {
     }
 }
 
-/// One who leads again and again.
+/// A client that leads again and again.
 #[derive(Clone)]
 struct Candidate {
     number: usize,

@@ -15,7 +15,7 @@ pub(super) fn hold(client: usize, resource: &str, from: u64, until: u64) -> Hold
     Hold { client, resource, owner, reads, token, asked, from, until, kept_out }
 }
 
-/// One that is asked for at the first time, granted at the second and over at once.
+/// A hold that is asked for at the first time, granted at the second and over at once.
 pub(super) fn fenced(resource: &str, asked: u64, from: u64, token: u64) -> Hold {
     let mut hold = hold(0, resource, from, from);
     hold.asked = Timestamp::from_origin(Duration::from_millis(asked));

@@ -9,7 +9,7 @@ use super::{Hold, Violation};
 pub(crate) fn check(history: &[Hold]) -> Result<(), Violation> {
     let mut holds: Vec<&Hold> = history.iter().filter(|hold| hold.from < hold.until).collect();
     holds.sort_by_key(|hold| (&hold.resource, hold.from, hold.until));
-    // Of those before, the one that ends last is the one to overlap with: of writers, and of readers.
+    // Of the holds before, the one that ends last is the one to overlap with: of writers, and of readers.
     let mut last: [Option<&Hold>; 2] = [None; 2];
     for hold in holds {
         last = last.map(|last| last.filter(|last| last.resource == hold.resource));

@@ -81,7 +81,7 @@ pub(crate) enum Violation {
         server: usize,
         keys: Vec<String>,
     },
-    /// I8: whoever closes its handle comes to an end, and everything is answered for (`Redlock::close`).
+    /// I8: `Redlock::close` comes to an end, and everything is answered for.
     NotClosed {
         client: usize,
         unfinished: usize,

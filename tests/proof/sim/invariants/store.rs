@@ -1,4 +1,4 @@
-//! I6: a store that compares tokens takes what a holder writes, and nothing of one who was before.
+//! I6: a store that compares tokens takes what a holder writes, and nothing of an earlier holder.
 //!
 //! Source: Kleppmann, "How to do distributed locking" (2016), the storage that rejects the write of client 1;
 //! `docs/fencing.md`; S1, S2, S36. That it takes nothing older than what it has is its own doing. That no write is

@@ -1,4 +1,4 @@
-//! I5: whoever is told of a grant has it, and whoever has lost it is told, at once and for good.
+//! I5: a client told of a grant has it, and a holder is told of its loss, at once and for good.
 //!
 //! Source: etcd issue 11456, found by Jepsen: a waiter was told that it held the lock when its lease had expired;
 //! `docs/safety.md`, "Being told"; S3, S7. By the holder's own clock, and while its process runs: a grant has validity

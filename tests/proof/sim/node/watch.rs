@@ -33,7 +33,7 @@ struct Asked {
 /// How a command came to be executed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Way {
-    /// Whoever sent it does not wait for the answer any more.
+    /// Its sender does not wait for the answer any more.
     pub(super) unheard: bool,
 }
 

@@ -37,8 +37,8 @@ pub(super) struct Holding {
     pub(super) kept_until: Option<Timestamp>,
 }
 
-/// What is held until it is written down. What a process held that is killed under it is written down as it ends: others may
-/// not have had it meanwhile, though nobody is there who could tell.
+/// What is held until it is written down. Where its process is killed, the drop writes it down: others may not have had
+/// it meanwhile, though nobody is left who could tell.
 pub(super) struct Open<'a> {
     worker: &'a Worker,
     holding: Holding,
@@ -95,13 +95,13 @@ impl Worker {
             return now;
         }
         match self.machine.stopped_since(holding.believed) {
-            // Whoever is stopped may have been late to hear of the loss before, behind a jump: as below.
+            // A stopped holder may have been late to hear of the loss before, behind a jump: as below.
             Some(stop) if self.machine.has_jumped_since(holding.from) => {
                 stop.from.min(holding.ends)
             }
             Some(stop) => stop.from,
-            // Whoever tells of losses sleeps for half a second at the most, and a jump of the clock meanwhile does not wake
-            // it: a check is what counts. Behind the jump it is told in time.
+            // The task that tells of losses sleeps for half a second at the most, and a jump of the clock meanwhile
+            // does not wake it: a check is what counts. Behind the jump it is told in time.
             None if self.machine.has_jumped_since(holding.from) => now.min(holding.ends),
             None => now,
         }

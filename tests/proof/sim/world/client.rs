@@ -284,7 +284,7 @@ impl Worker {
         if let Some(first) = first {
             reached.hit(S7);
             if !self.setup.excludes {
-                // One that is handed on counts as asked for when its grant was.
+                // A lease that is handed on counts as asked for when its grant was.
                 holding.asked = holding.asked.min(first.asked);
             }
         }
@@ -330,7 +330,7 @@ impl Worker {
                 self.write(lease, holding);
             }
         }
-        // One that is in doubt is tried again where more is to follow under the grant.
+        // An extension in doubt is tried again where more is to follow under the grant.
         let (chance, tries) = if self.setup.varied { (0.9, 4) } else { (0.2, 1) };
         if lost.is_none() && runtime.chance(chance) {
             lost = self.extend(lease, tries).await;
@@ -349,7 +349,7 @@ impl Worker {
     /// Extends it, and again while that is in doubt. Returns why it was lost, if it was.
     async fn extend(&self, lease: &Holds, tries: usize) -> Option<LeaseLost> {
         for _ in 0..tries {
-            // Its answer may come a node timeout behind the end of the lease; whoever must know of that listens beside it.
+            // Its answer may come a node timeout behind the end of the lease, so it listens for the loss beside it.
             match select(pin!(lease.lost()), pin!(lease.extend())).await {
                 Either::Left((told, _)) => return Some(told),
                 Either::Right((Ok(_), _)) => break,

@@ -24,7 +24,7 @@ pub(crate) struct Notes {
 /// How often a lease has promised what must outlive all that was sent before.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Promises {
-    /// A grant was nobody's, and somebody had it who asked for it then.
+    /// A grant was nobody's, and a request had it that came then.
     pub(crate) lingered: usize,
     /// A lease was let go of before its least time was over.
     pub(crate) held: usize,

@@ -63,7 +63,7 @@ impl Handle {
         all.into_iter().find(|number| owner(*number) == of).expect("one of its own")
     }
 
-    /// One who asks begins a round, if there is one left.
+    /// A request begins a round, if there is one left.
     pub(super) fn begin_round(&mut self, id: AskId, index: usize, at: At<'_>) {
         let (setup, attempt) = (at.setup, self.attempts.len());
         let ask = self.account.entries[index].ask;
@@ -124,7 +124,7 @@ impl Handle {
         true
     }
 
-    /// As it goes on the wire; nothing of what is not modelled.
+    /// As it goes on the wire; `None` for what is not modelled.
     fn message(&mut self, command: &Command, node: NodeId, setup: &Setup) -> Option<Message> {
         let of = match command {
             Command::Acquire { owner, .. }
@@ -153,7 +153,7 @@ impl Handle {
             if self.take_asker(index).is_none() {
                 self.account.say(GONE);
             }
-            // One who has asked beside its queue, or stands back, stands there now, unless it is answered.
+            // A request that has asked beside its queue, or stands back, stands there now, unless it is answered.
             let is_any = matches!(self.account.entries[index].ask.kind, Kind::Permit(_));
             if !self.leads(index) {
                 self.account.stands(index, !is_any);

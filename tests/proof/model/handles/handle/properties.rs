@@ -52,8 +52,8 @@ impl Handle {
         self.is_answered() && self.attempts.iter().all(|of_it| of_it.grant.is_none())
     }
 
-    /// Whether somebody asks for all who wait with this one, or holds what may be handed on to it. Readers wait for nobody
-    /// here, and permits are not handed on.
+    /// Whether a leader asks for this waiter too, or a holder may hand on to it. Readers wait for nobody here, and
+    /// permits are not handed on.
     fn is_served(&self, waits: &Entry) -> bool {
         let Some(queue) = waits.queue else { return false };
         let has = |entry: &Entry| match entry.fate {

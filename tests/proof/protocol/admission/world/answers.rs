@@ -145,7 +145,7 @@ impl World {
     pub(crate) fn overlap(&self) -> Option<String> {
         for (index, a) in self.won.iter().enumerate() {
             for b in &self.won[index + 1..] {
-                // One that was over when it was won holds at no time.
+                // A grant that was over when it was won holds at no time.
                 let held = |won: &Won| won.at < won.until;
                 if held(a) && held(b) && a.at < b.until && b.at < a.until {
                     return Some(format!("{a:?} and {b:?} hold at once"));

@@ -31,7 +31,7 @@ const JUMP: u64 = 60_000;
 /// The wall clock at the beginning, in microseconds.
 const WALL: u64 = 1_000_000_000_000;
 
-/// What is wrong, on purpose, with the nodes or with whoever pumps the machine.
+/// What is wrong, on purpose, with the nodes or with the code that pumps the machine.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Flaw {
     None,
@@ -229,7 +229,7 @@ impl World {
         self.clients[client].wake();
     }
 
-    /// Does one thing that somebody might do next.
+    /// Does one thing that may happen next.
     pub(crate) fn act(&mut self, rng: &mut StdRng, faults: &[Fault]) {
         self.step += 1;
         // An answer takes some ms; now and then nothing happens for seconds.
@@ -277,7 +277,7 @@ impl World {
         }
     }
 
-    /// Who has something on its way there or back.
+    /// The pairs of client and node with something on its way there or back.
     fn busy(&self, there: bool, slow: bool) -> Vec<(usize, usize)> {
         let links = |(client, it): (usize, &Client)| {
             let busy =

@@ -12,7 +12,7 @@ pub(crate) struct Server {
     store: NodeStore,
     /// How often it has forgotten everything: it restarts, or is flushed.
     forgotten: u64,
-    /// Since when it has been joining, once somebody has looked at it.
+    /// Since when it has been joining, once a client has looked at it.
     joined_at: Option<u64>,
     /// It has lost its data, and has not been admitted since.
     pub(super) lost: bool,

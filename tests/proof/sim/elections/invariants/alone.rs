@@ -5,7 +5,7 @@
 
 use super::{History, Violation};
 
-/// Work has ended before somebody else begins.
+/// Work has ended before that of another begins.
 pub(super) fn check(history: &History) -> Result<(), Violation> {
     let acts = history.acts_in_order();
     match acts.windows(2).find(|pair| pair[1].from < pair[0].until) {

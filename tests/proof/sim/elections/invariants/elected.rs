@@ -5,7 +5,7 @@
 
 use super::{History, Violation};
 
-/// Whoever is reported had won that term by then, and the text is its own.
+/// A reported leader had won that term by then, and the text is its own.
 pub(super) fn check(history: &History) -> Result<(), Violation> {
     for report in &history.reports {
         let won = history.won.get(&report.term);

@@ -1,4 +1,4 @@
-//! Whoever acts later has the larger term.
+//! A leader that acts later has the larger term.
 //!
 //! Source: Raft 5.1, terms as a logical clock; Chubby's sequencers; Kleppmann's fencing tokens. A store that compares terms
 //! refuses the later leader otherwise.
