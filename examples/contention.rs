@@ -2,8 +2,7 @@
 //!
 //!     cargo run --example contention
 //!
-//! Nothing decides who is next: whoever asks first after a release gets it. The order differs from run to
-//! run, and a task may be overtaken.
+//! Within a process, the task that asked first is next. The order in which the tasks ask differs from run to run.
 #![allow(clippy::disallowed_methods, reason = "the ban on clocks and spawns is for the library")]
 
 use std::{

@@ -23,13 +23,13 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<&'static str, Box<dyn Error>> {
-    // Not longer than the pause until the timer starts it again, and longer than the hosts' clocks are apart.
+    // Longer than the hosts' clocks are apart, and not longer than the timer's interval.
     let at_least = Duration::from_secs(env::var("AT_LEAST").map_or(Ok(8), |text| text.parse())?);
     let redlock: Redlock = Builder::from_env()?.blocking_connect()?;
-    // On new servers nobody votes for eleven seconds. What this process sees of them counts for the next one too.
+    // New servers do not vote for eleven seconds. The time that this process watches them counts for the next one too.
     redlock.blocking_ready(Duration::from_secs(30))?;
 
-    // One that ends within a second must not run again on a host whose clock is three seconds late.
+    // A job that ends within a second must not run again on a host whose clock is three seconds late.
     let request = redlock.try_acquire("report:daily").hold_at_least(at_least);
     let lease = match request.blocking() {
         Ok(lease) => lease,

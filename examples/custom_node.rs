@@ -2,7 +2,7 @@
 //!
 //!     cargo run --example custom_node
 //!
-//! What a node must keep to is the contract N1 to N5 on the trait; the comments name each where it is kept.
+//! A node must keep the contract N1 to N5 on the trait; the comments name each rule where it is kept.
 #![allow(clippy::disallowed_methods, reason = "the ban on clocks and spawns is for the library")]
 
 use std::{
@@ -49,7 +49,7 @@ impl Node for ChannelNode {
         // N4: nothing is sent before the first poll, because nothing is sent outside the block.
         Box::pin(async move {
             let (answer, answered) = oneshot::channel();
-            // N1: a channel keeps the order. N2: it delivers once. N3: where it is closed, that is said at once.
+            // N1: a channel keeps the order. N2: it delivers once. N3: a closed channel is an error at once.
             letters.send((command, answer)).map_err(|_| NodeError::NotConnected {
                 reason: Arc::from("the thread has ended"),
             })?;
@@ -60,8 +60,8 @@ impl Node for ChannelNode {
         })
     }
 
-    // The thread keeps its keys for as long as anybody can ask for them. A server that may restart without its data
-    // must not say this, but keep a marker, and implement `admit` too: docs/architecture.md, "Writing a node".
+    // The thread keeps its keys for as long as any client can ask for them. A server that may restart without its data
+    // must not say this: it must keep a marker, and implement `admit` too: docs/architecture.md, "Writing a node".
     fn join(&self, join: Join) -> NodeFuture<Marker> {
         never_forgets(join)
     }
@@ -87,7 +87,7 @@ fn serve(inbox: &mpsc::Receiver<Letter>) {
     let mut server = Server::default();
     for (command, answer) in inbox {
         let reply = server.execute(command);
-        // Nobody may be waiting any more; the command has been executed all the same.
+        // The caller may have stopped waiting; the command has been executed all the same.
         let _ = answer.send(reply);
     }
 }
@@ -99,8 +99,8 @@ impl Server {
         Ok(match command {
             // A node that does not say that it takes sets is asked for one resource at a time.
             //
-            // This server never forgets, so that it need not be told what a round knew of it (the mark); and it keeps no
-            // notes of holders.
+            // This server never forgets, so it ignores what a round knew of it (the mark); and it keeps no notes of
+            // holders.
             Command::Acquire { target, owner, ttl, hint, count, .. } => {
                 let resource = target.resource();
                 if let Some((holder, expires)) = self.keys.get(resource.as_bytes()) {
@@ -110,8 +110,8 @@ impl Server {
                 }
                 let name = resource.as_bytes().to_vec();
                 self.keys.insert(name.clone(), (owner.to_hex().to_vec(), now + ttl));
-                // So many fencing tokens, all above every one before them, of which the last is told. Without a hint
-                // (classic mode) none is wanted.
+                // Takes `count` fencing tokens above all earlier ones, and returns the last. Without a hint (classic
+                // mode) none is wanted.
                 let token = hint.map(|hint| {
                     let counter = self.counters.entry(name).or_default();
                     *counter = hint.max(*counter + count);
@@ -136,7 +136,7 @@ impl Server {
                 let held = self.holds(resource, owner);
                 match self.keys.get_mut(resource.as_bytes()) {
                     Some((_, expires)) if held => {
-                        // Never sooner than before: an extension may arrive behind a later one.
+                        // Never earlier than before: an extension may arrive after a later one.
                         *expires = (*expires).max(now + ttl);
                         Reply::Granted(Granted::DONE)
                     }
@@ -150,14 +150,14 @@ impl Server {
                     return Ok(Reply::Denied(Denial::default()));
                 }
                 match (keep, self.keys.get_mut(resource.as_bytes())) {
-                    // Its holder is done, and nobody else may have it before then.
+                    // Its holder is done, and nobody else may have it before `keep` is over.
                     (Some(keep), Some((_, expires))) => *expires = now + keep,
                     _ => drop(self.keys.remove(resource.as_bytes())),
                 }
                 Reply::Granted(Granted::DONE)
             }
-            // This server never loses a key, so there is nothing to restore; and a command of a later version
-            // had no effect either.
+            // This server never loses a key, so there is nothing to restore; and a command of a later version has
+            // no effect either.
             _ => {
                 let (code, message) = (Arc::from("ERR"), Arc::from("unknown command"));
                 return Err(NodeError::Rejected { sent: false, code, message });

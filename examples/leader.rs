@@ -1,9 +1,9 @@
-//! A scheduler of which several run and one is at work: the others watch who it is, and take over when it resigns or is lost.
+//! Several schedulers run, and one leads: the others watch the leader, and take over when it resigns or is lost.
 //!
 //!     cargo run --example leader
 //!
-//! Orders carry the term of the leader, and whoever takes them refuses those of an earlier one: what a leader had sent before
-//! it was lost may arrive at any time.
+//! Orders carry the term of the leader, and the receiver refuses those of an earlier term: orders that a leader sent
+//! before it was lost may arrive at any time.
 #![allow(clippy::disallowed_methods, reason = "the ban on clocks and spawns is for the library")]
 
 use std::{error::Error, sync::Arc, time::Duration};
@@ -14,7 +14,7 @@ use tokio::time::sleep;
 const TTL: Duration = Duration::from_millis(500);
 const MS: Duration = Duration::from_millis(1);
 
-/// As a process of its own.
+/// Stands for a process of its own.
 async fn candidate(nodes: &[MemoryNode; 3], name: &str) -> Result<Election, Box<dyn Error>> {
     let redlock = Redlock::builder().nodes(nodes).ttl(TTL).connect().await?;
     Ok(redlock.election("scheduler").text(name))
@@ -23,11 +23,11 @@ async fn candidate(nodes: &[MemoryNode; 3], name: &str) -> Result<Election, Box<
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let nodes: [MemoryNode; 3] = std::array::from_fn(|_| MemoryNode::new());
-    // Who takes orders.
+    // The receiver of the orders.
     let gate = Arc::new(FenceGate::new());
     let (a, b) = (candidate(&nodes, "a").await?, candidate(&nodes, "b").await?);
 
-    // Somebody who only wants to know.
+    // The observer only watches.
     let mut observer = b.observe();
     let watching = tokio::spawn(async move {
         let mut seen = Vec::new();

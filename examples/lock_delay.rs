@@ -1,9 +1,9 @@
-//! A valve that compares nothing: whatever reaches it, it does, however late that is. A lock-delay gives what was sent before a
-//! loss the time to arrive while nobody is at work.
+//! A valve that compares no tokens carries out every order, however late. A lock-delay gives orders that were sent
+//! before a loss the time to arrive while nobody is at work.
 //!
 //!     cargo run --example lock_delay
 //!
-//! Where the store can compare tokens that is better, since it does not rest on time: see the example `fencing`.
+//! A store that can compare tokens is better, since that does not rest on time: see the example `fencing`.
 #![allow(clippy::disallowed_methods, reason = "the ban on clocks and spawns is for the library")]
 
 use std::{
@@ -16,7 +16,7 @@ use quorlock::{Redlock, node::MemoryNode};
 use tokio::time::sleep;
 
 const TTL: Duration = Duration::from_millis(200);
-/// For how long an order may be on its way.
+/// How long an order is on its way.
 const ON_ITS_WAY: Duration = Duration::from_secs(1);
 const DELAY: Duration = Duration::from_millis(1500);
 
@@ -29,8 +29,8 @@ async fn order(valve: Arc<Valve>) -> Result<Option<&'static str>, String> {
     valve.lock().map(|at_work| *at_work).map_err(|_| "a task panicked".to_owned())
 }
 
-/// One sends an order and loses its lease, and another goes to work. Returns how long after the loss that was, and who was at
-/// work when the order arrived.
+/// A holder sends an order and loses its lease, and the next goes to work. Returns how long after the loss that was,
+/// and who was at work when the order arrived.
 async fn lose(
     nodes: &[MemoryNode],
     delay: Duration,
@@ -40,7 +40,7 @@ async fn lose(
     let lease = one.acquire("valve").ttl(TTL).lock_delay(delay).without_renewal().await?;
     lease.check()?;
     let ordered = tokio::spawn(order(Arc::clone(&valve)));
-    // It is not renewed, as where the process stands still.
+    // The lease is not renewed, as when the process stands still.
     lease.lost().await;
     drop(lease);
     let lost = Instant::now();
@@ -71,7 +71,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let (one, other) = (Redlock::connect(&nodes).await?, Redlock::connect(&nodes).await?);
     let lease = one.acquire("valve").ttl(TTL).lock_delay(DELAY).await?;
-    // It says that nothing is on its way any more.
+    // A release says that nothing is on its way any more.
     lease.release().await?;
     let released = Instant::now();
     other.acquire("valve").await?.release().await?;

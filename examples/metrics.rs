@@ -3,7 +3,7 @@
 //!     cargo run --example metrics
 //!     cargo run --example metrics -- 60 redis://10.0.0.1 redis://10.0.0.2 redis://10.0.0.3
 //!
-//! The first argument is for how many seconds. Without nodes it uses some in memory, and kills one half way.
+//! The first argument is the number of seconds. Without nodes it uses some in memory, and kills one half way.
 #![allow(clippy::disallowed_methods, reason = "the ban on clocks and spawns is for the library")]
 
 use std::{
@@ -26,7 +26,7 @@ const BUCKETS: [f64; 15] =
 fn serve(listener: &TcpListener, metrics: &PrometheusHandle) {
     for mut stream in listener.incoming().flatten() {
         let text = metrics.render();
-        // Without its feature for that, somebody has to clean up.
+        // Without its feature for that, the program has to call this.
         metrics.run_upkeep();
         let _ = stream.read(&mut [0; 4096]);
         let _ = write!(
@@ -93,7 +93,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     for worker in workers {
         worker.await?;
     }
-    // What it has not confirmed is released there, so that nothing is left to wait for.
+    // Releases that it has not confirmed are repeated there, so that nothing is left to wait for.
     memory[0].restart();
     // What Prometheus reads last.
     let shown = |line: &&str| line.contains("_total") && !line.starts_with('#');

@@ -61,8 +61,8 @@ async fn on_embedded_nodes() -> Outcome {
         other => return Err(format!("three nodes are dead, and yet: {other:?}").into()),
     }
 
-    // Their memory is gone. They are quarantined for a little longer than the longest ttl, until whatever they
-    // may have forgotten is over; the acquire waits for that.
+    // Their memory is gone. They are quarantined for a little longer than the longest ttl, until every lease that
+    // they may have forgotten is over; the acquire waits for that.
     for node in [first, second, third] {
         node.restart();
     }
@@ -76,7 +76,7 @@ async fn acquire_and_release(redlock: &Redlock, when: &str) -> Outcome {
     let lease = redlock.acquire("invoice:42").await?;
     println!("{when}: acquired, validity={:?}, owner={}", lease.validity(), lease.owner());
 
-    // Anybody else is told that it is busy, which is not the same as broken.
+    // Other callers are told that it is busy, which is not the same as broken.
     match redlock.try_acquire("invoice:42").await {
         Err(busy) if busy.is_contended() => {}
         other => return Err(format!("a second holder was not refused: {other:?}").into()),

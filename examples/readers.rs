@@ -2,8 +2,8 @@
 //!
 //!     cargo run --example readers
 //!
-//! A writer that goes on as a reader looks at what it has written beside the others, and before anybody writes again. A reader
-//! that was paused, and looks when its lease is over, is told by its token that somebody has written since.
+//! A writer that goes on as a reader sees what it has written, beside other readers, and before the next write. A
+//! reader that was paused, and looks when its lease is over, learns from its token that another has written since.
 #![allow(clippy::disallowed_methods, reason = "the ban on clocks and spawns is for the library")]
 
 use std::{
@@ -34,7 +34,7 @@ async fn write(redlock: &Redlock, catalog: &Catalog) -> Result<(), Failure> {
     catalog.gate.admit(lease.token()?)?;
     for part in &catalog.parts {
         part.fetch_add(1, Ordering::SeqCst);
-        // Whoever looked here would see half of the change.
+        // A reader here would see half of the change.
         tokio::time::sleep(Duration::from_micros(300)).await;
     }
     Ok(lease.release().await?)
@@ -61,7 +61,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let catalog = Arc::new(Catalog::default());
     let mut tasks = JoinSet::new();
     for number in 0..10 {
-        // As a process of its own: two that write, and eight that read.
+        // Each task stands for a process of its own: two that write, and eight that read.
         let (redlock, catalog) = (Redlock::connect(&nodes).await?, Arc::clone(&catalog));
         tasks.spawn(async move {
             for _ in 0..20 {

@@ -1,8 +1,8 @@
-//! A service that must not be called by more than three at a time, from however many processes: each call has a permit.
+//! A service that takes at most three calls at a time, from any number of processes: each call holds a permit.
 //!
 //!     cargo run --example semaphore
 //!
-//! The nodes pick a permit that is free, so that it costs one round trip. Whoever finds all of them taken waits, and is woken
+//! The nodes pick a free permit, so it costs one round trip. A caller that finds all permits taken waits, and is woken
 //! when any of them is released.
 #![allow(clippy::disallowed_methods, reason = "the ban on clocks and spawns is for the library")]
 
@@ -21,7 +21,7 @@ use tokio::task::JoinSet;
 
 const PERMITS: usize = 3;
 
-/// The service: it counts those who call it at once, and keeps the largest token of each permit.
+/// The service: it counts concurrent calls, and keeps the largest token of each permit.
 #[derive(Default)]
 struct Service {
     calls: AtomicUsize,
@@ -36,7 +36,7 @@ impl Service {
         token: FencingToken,
     ) -> Result<(), Box<dyn Error + Send + Sync>> {
         {
-            // Whoever comes late, since it was paused beyond its lease, has a smaller token than the next one with this permit.
+            // A holder that was paused beyond its lease has a smaller token than the next holder of this permit.
             let mut fences = self.fences.lock().map_err(|_| "a task panicked")?;
             let fence = fences.get_mut(usize::from(permit)).ok_or("no such permit")?;
             if *fence > Some(token) {
@@ -58,7 +58,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let (service, used) = (Arc::new(Service::default()), Arc::new(Mutex::new(BTreeSet::new())));
     let mut tasks = JoinSet::new();
     for _ in 0..8 {
-        // As a process of its own.
+        // Stands for a process of its own.
         let redlock = Redlock::connect(&nodes).await?;
         let (service, used) = (Arc::clone(&service), Arc::clone(&used));
         tasks.spawn(async move {
@@ -89,7 +89,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         held.push(permit);
     }
     println!("without waiting: {} permits, and no more", held.len());
-    // A permit is a lease, and a lock of that name by anybody is a permit that is taken.
+    // A permit is a lease, so any lock on its name takes the permit.
     let first = held.first().map(|permit| permit.resource().to_string()).unwrap_or_default();
     println!("{first} is held: {}", redlock.try_acquire(&first).await.is_err());
     Ok(())

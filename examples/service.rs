@@ -1,10 +1,10 @@
-//! A web service of several instances that charges an invoice once, whoever asks how often.
+//! A web service of several instances that charges an invoice once, however often it is asked.
 //!
 //!     QUORLOCK_NODES=redis://127.0.0.1:7401,... DATABASE=invoices.sqlite cargo run --example service
 //!     curl -i -X POST http://127.0.0.1:8080/invoices/42/payment
 //!
-//! The lease keeps two instances from working on one invoice at a time. The condition of the write keeps out whoever
-//! comes late: it is true once for each invoice, and never for a holder after whom another has written.
+//! The lease keeps two instances from working on one invoice at a time. The condition of the write keeps out a late
+//! holder: it is true once for each invoice, and never for a holder after whom another has written.
 #![allow(clippy::disallowed_methods, reason = "the ban on clocks and sleeps is for the library")]
 
 use std::{env, error::Error, io, path::PathBuf, sync::Arc, thread::sleep, time::Duration};
@@ -56,7 +56,7 @@ async fn pay(State(service): State<Arc<Service>>, Path(invoice): Path<i64>) -> R
     }
 }
 
-/// Busy is 409: the request was fine, and somebody else is at it. An outage is 503.
+/// Busy is 409: the request was fine, and another instance is at it. An outage is 503.
 fn refuse(error: &AcquireError) -> Response {
     let status =
         if error.is_busy() { StatusCode::CONFLICT } else { StatusCode::SERVICE_UNAVAILABLE };
@@ -90,7 +90,7 @@ fn is_paid(database: &Connection, invoice: i64) -> rusqlite::Result<bool> {
     database.query_row("SELECT paid FROM invoice WHERE id = ?1", [invoice], |row| row.get(0))
 }
 
-/// One transaction: whoever finds the invoice unpaid, and no later holder's fence at it, charges it.
+/// One transaction: it charges the invoice if that is unpaid and has no later holder's fence.
 fn write(database: &PathBuf, invoice: i64, token: FencingToken) -> Result<Payment, Failure> {
     let mut connection = open(database)?;
     let transaction =

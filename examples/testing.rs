@@ -3,8 +3,8 @@
 //!     cargo test --example testing
 //!     cargo run --example testing
 //!
-//! The tests stand at the end: the resource is held by somebody else, a holder has crashed, a lease is lost, the nodes
-//! are down. Each runs twice, with tokio's time paused and without, and none waits in real time. None needs a server.
+//! The tests at the end cover contention, a crashed holder, a lost lease, and nodes that are down. Each runs twice,
+//! with tokio's time paused and without, and none waits in real time. None needs a server.
 #![allow(
     clippy::disallowed_methods,
     clippy::expect_used,
@@ -15,12 +15,12 @@ use std::{collections::BTreeMap, error::Error, sync::Mutex, time::Duration};
 
 use quorlock::{Redlock, protocol::FencingToken, testing::Fleet};
 
-/// What a customer is answered.
+/// The answer to a customer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Answer {
     /// 200: it is paid, now or before.
     Charged,
-    /// 409: somebody else is about to charge it.
+    /// 409: another instance is about to charge it.
     Busy,
     /// 503: nothing was charged, try again later.
     Unavailable,
@@ -31,7 +31,7 @@ struct Orders {
     redlock: Redlock,
     /// How long the card company takes.
     card: Duration,
-    /// Who was charged, under which token; a table with a unique key in reality.
+    /// The charged invoices, with their tokens; a table with a unique key in reality.
     charged: Mutex<BTreeMap<u32, Option<FencingToken>>>,
 }
 
@@ -113,7 +113,7 @@ mod tests {
         fleet.restore(..);
         assert_eq!(charge(fleet, orders).await, Answer::Charged);
     }
-    /// A customer asks, and a minute passes beside that, for which nobody waits.
+    /// A customer asks, while the fleet's clock moves on by a minute, which takes no real time.
     async fn charge(fleet: &Fleet, orders: &Orders) -> Answer {
         tokio::join!(orders.charge(42), fleet.advance(60 * SECOND)).0
     }

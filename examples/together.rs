@@ -1,10 +1,10 @@
-//! Transfers between accounts: each needs two of them at once, in whatever order it names them. Nobody waits for ever for
-//! somebody who waits for him, and no account is touched by two at a time.
+//! Transfers between accounts: each needs two of them at once, in whatever order it names them. No two transfers
+//! deadlock, and no account is touched by two at a time.
 //!
 //!     cargo run --example together
 //!
 //! With one lease for each account, two transfers in opposite directions would wait for each other until one of them gives
-//! up. One lease on both is had whole or not at all, and costs one round trip.
+//! up. One lease on both is granted whole or not at all, and costs one round trip.
 #![allow(clippy::disallowed_methods, reason = "the ban on clocks and spawns is for the library")]
 
 use std::{
@@ -23,8 +23,8 @@ struct Account {
     written_by: Option<FencingToken>,
 }
 
-/// The store: it takes a transfer only if nobody with a larger token has written to either account. One token is enough,
-/// since it is larger than that of every lease before on any of the resources.
+/// The store: it takes a transfer only if no larger token has written to either account. One token is enough: it is
+/// larger than that of every earlier lease on any of the resources.
 fn transfer(from: &mut Account, to: &mut Account, token: FencingToken) -> bool {
     let is_late = |account: &Account| account.written_by > Some(token);
     if is_late(from) || is_late(to) {
@@ -43,7 +43,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let mut tasks = JoinSet::new();
     // In a circle, and back: in every order that two of three can be named.
     for pair in [[0, 1], [1, 2], [2, 0], [1, 0], [2, 1], [0, 2]] {
-        // As a process of its own.
+        // Stands for a process of its own.
         let redlock = Redlock::connect(&nodes).await?;
         let accounts = Arc::clone(&accounts);
         tasks.spawn(async move {

@@ -156,7 +156,7 @@ fn every_file_of_a_test_that_a_document_names_is_there() {
     assert!(named > 50, "only {named} were found, which proves nothing");
 }
 
-/// A figure does not stand for code that it is not of. Without a history nobody can tell.
+/// A figure does not stand for code that has changed since. Without a history that cannot be told.
 #[test]
 fn figures_of_code_that_has_been_changed_since_say_so() {
     let figures: serde_json::Value =
@@ -396,7 +396,7 @@ fn every_error_has_a_row_in_its_page() {
     assert!(errors.len() > 70, "only {} were found, which proves nothing", errors.len());
 }
 
-/// Monitoring knows a finding by its word, and whoever is woken by one looks for it there.
+/// Monitoring knows a finding by its word, and an operator woken by one looks for it there.
 #[test]
 fn every_finding_of_doctor_has_its_word_in_its_page() {
     let source = read("src/inspect/finding.rs").unwrap();

@@ -164,7 +164,7 @@ fn a_child_has_locks_of_its_own_and_leaves_its_parents_alone() {
     redlock.blocking_close().unwrap();
 }
 
-/// A lock that a thread of the parent's has when it forks is locked for ever in the child.
+/// A lock that another thread of the parent has at the fork stays locked for ever in the child.
 #[test]
 fn children_of_a_busy_process_wait_for_none_of_its_locks() {
     let cluster = Cluster::start(3);
@@ -233,7 +233,7 @@ fn a_child_of_a_process_whose_line_is_full_is_told_at_once() {
     assert_eq!((ending, ending_of_release), (Ending::Well, Ending::Well));
 }
 
-/// Those who wait for what this process holds, and those who wait for another. The child drops its copies of them all.
+/// Waiters behind a lease of this process, and behind one of another. The child drops its copies of them all.
 #[test]
 fn a_child_of_a_process_with_waiters_in_line_leaves_them_in_their_places() {
     use std::{
@@ -282,7 +282,7 @@ fn a_child_of_a_process_with_waiters_in_line_leaves_them_in_their_places() {
     eventually("nothing is left", SOON, || cluster.locks_left().is_empty());
 }
 
-/// It does not say that it serves nobody in a child.
+/// A runtime that does not say that it serves no one in a child.
 #[derive(Debug)]
 struct Unknowing(TokioRuntime);
 
@@ -296,8 +296,8 @@ impl Alter for Unknowing {
     }
 }
 
-/// The last copy of a lease goes in the child, and whoever waits for it is the parent's: its waker is not run, nor is its lock
-/// waited for, which a thread may have that is not there.
+/// The child drops the last copy of a lease for which a task of the parent waits: the child does not run its waker, nor
+/// wait for its lock, since the thread that has it may not exist there.
 #[test]
 fn a_child_that_drops_a_lease_answers_nobody_who_waits_for_it_in_its_parent() {
     use std::{
@@ -339,7 +339,7 @@ fn a_child_that_drops_a_lease_answers_nobody_who_waits_for_it_in_its_parent() {
     }
 }
 
-/// A request that was under way in the parent is awaited in the child, where nobody answers it.
+/// A request that was under way in the parent is awaited in the child, where no engine answers it.
 #[test]
 fn a_child_that_awaits_a_request_of_its_parents_is_told_at_once() {
     use std::{
@@ -365,14 +365,14 @@ fn a_child_that_awaits_a_request_of_its_parents_is_told_at_once() {
     lease.blocking_release().unwrap();
 }
 
-/// Everything that can be awaited, begun in the parent and answered by nobody in the child: what is told, and what is not
-/// waited for when it is dropped.
+/// Everything that can be awaited, begun in the parent and never answered in the child: what the child is told, and
+/// that a drop does not wait.
 #[test]
 fn a_child_that_awaits_whatever_its_parent_has_begun_is_told_at_once() {
     use futures::{FutureExt, future::BoxFuture};
     use std::future::IntoFuture;
 
-    /// Whether this is what a child is told; a parent is told otherwise.
+    /// Whether the answer is that of a child; a parent is told otherwise.
     type Told = BoxFuture<'static, bool>;
 
     fn polled(mut future: Told, what: &str) -> Told {
@@ -677,7 +677,7 @@ fn a_child_leaves_every_kind_of_lease_to_its_parent() {
     eventually("nothing is left", SOON, || cluster.locks_left().is_empty());
 }
 
-/// The copies of those who wait are dropped in children, and one is awaited there, while other threads of the parent have
+/// Copies of waiting requests are dropped in children, and one is awaited there, while other threads of the parent have
 /// locks all the time.
 #[test]
 fn children_of_a_busy_process_drop_its_requests_without_a_lock() {
@@ -724,7 +724,7 @@ fn children_of_a_busy_process_drop_its_requests_without_a_lock() {
     eventually("nothing is left", SOON, || cluster.locks_left().is_empty());
 }
 
-/// What lingers is the parent's: its child does not end it, and asks for it as everybody does.
+/// A grant that lingers is the parent's: the child does not end it, and asks for it like any other client.
 #[test]
 fn a_child_leaves_what_lingers_to_its_parent_and_asks_for_it() {
     let cluster = Cluster::start(3);
@@ -842,7 +842,7 @@ fn one_thread_is_enough_for_everything() {
     assert_eq!(in_a_child(first, || ()), Ending::Well);
 }
 
-/// What stands under the lock of one lease is looked at in children, while other threads of the parent have that lock.
+/// Children look at the state behind the lock of a lease, while other threads of the parent have that lock.
 #[test]
 fn children_of_a_busy_process_look_at_its_leases_without_a_lock() {
     const CHILDREN: usize = 250;

@@ -254,7 +254,7 @@ fn the_metrics_say_what_happens() {
         assert!(documented.contains(&format!("`{name}`")), "{name} is in the dashboard alone");
     }
 
-    // Whoever has gone away sees no node.
+    // A client that has gone away sees no node.
     drop(redlock);
     exporter.is(r#"quorlock_quorum{fleet="default"}"#, 0.0);
     eventually("nothing is shown", SOON, || exporter.node(&addresses[3], "ready") == Some(0.0));
@@ -270,7 +270,7 @@ fn the_metrics_say_what_happens() {
     eventually("it is renewed", SOON, || since.elapsed() > SECOND);
     lease.check().unwrap();
     lease.blocking_release().unwrap();
-    // A quorum has confirmed it. What the third has not yet when it is killed, `close` would wait for.
+    // A quorum has confirmed it. If the third were killed before it has, `close` would wait for that.
     eventually("it is released everywhere", SOON, || cluster.locks_left().is_empty());
     cluster[0].kill();
     eventually("it is seen", SOON, || matches!(redlock.nodes()[0].state, NodeState::Down { .. }));

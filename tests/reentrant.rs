@@ -107,7 +107,7 @@ async fn a_request_has_settings_of_its_own_and_a_shared_lease_keeps_its_own() {
     let shared = worker.acquire("r").ttl(SECOND).max_hold(MS).without_renewal().await.unwrap();
     assert_eq!((shared.owner(), shared.ttl()), (ours.owner(), 15 * SECOND));
     shared.extend().await.unwrap();
-    // Not one that has less left than is asked for: the handle would have to acquire, and is in its own way.
+    // No share of a lease with less left than is asked for: the handle would have to acquire, and is in its own way.
     let greedy = worker.try_acquire("r").ttl(20 * SECOND).min_validity(18 * SECOND).await;
     assert!(greedy.unwrap_err().is_contended());
 }
@@ -175,7 +175,7 @@ fn the_last_holder_learns_whether_the_release_was_confirmed_whoever_looks_at_the
     let redlock = Redlock::builder()
         .nodes(&nodes)
         .ttl(ttl)
-        // What is a few microseconds old is not shared.
+        // A lease that is a few microseconds old is not shared.
         .min_validity(ttl - ttl / 100 - Duration::from_millis(4))
         .danger_skip_quarantine()
         .blocking_connect()

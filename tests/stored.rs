@@ -1,4 +1,4 @@
-//! Goal: what users store of a lease comes back as it was, in every form, and what is none of it is refused.
+//! Goal: the parts of a lease that users store come back as they were, in every form, and anything else is refused.
 //!
 //! Method: round trips at the edges, and texts that differ from a good one by little.
 #![allow(

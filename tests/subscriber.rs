@@ -1,4 +1,4 @@
-//! Goal: what a subscriber of the log that blocks can do to leases, and what it cannot.
+//! Goal: what a blocking subscriber of the log can do to leases, and what it cannot.
 //!
 //! Method: a subscriber for the whole process, which is why this binary has one test, and which blocks the engine
 //! thread in the middle of an event for as long as the test says.
@@ -67,7 +67,7 @@ fn a_subscriber_that_blocks_costs_leases_and_no_lease_is_held_beyond_its_end() {
     let nodes = [(); 3].map(|()| MemoryNode::new());
     let redlock = Redlock::builder().nodes(&nodes).ttl(TTL).blocking_connect().unwrap();
     let lease = redlock.acquire("r").blocking().unwrap();
-    // It is renewed as long as nobody blocks.
+    // It is renewed while the subscriber does not block.
     let acquired = std::time::Instant::now();
     eventually("it has been renewed", SOON, || acquired.elapsed() > 2 * TTL);
     lease.check().unwrap();
@@ -78,7 +78,7 @@ fn a_subscriber_that_blocks_costs_leases_and_no_lease_is_held_beyond_its_end() {
     let mut other = pin!(redlock.acquire("other").into_future());
     assert!(matches!(other.as_mut().poll(&mut Context::from_waker(Waker::noop())), Poll::Pending));
     assert_eq!(is_blocked.recv_timeout(SOON).unwrap(), "quorlock", "the engine thread");
-    // Nobody renews it, and nobody tells of its end. Whoever looks at the clock is told the truth.
+    // The engine neither renews it nor tells of its end. A look at the clock tells the truth.
     let mut lost = pin!(lease.lost());
     assert!(lost.as_mut().now_or_never().is_none());
     eventually("the lease is over", SOON, || lease.check().is_err());

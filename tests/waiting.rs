@@ -1,7 +1,7 @@
-//! Goal: whoever waits for a resource need not sit out a pause when the key is gone.
+//! Goal: a waiter need not sit out a pause when the key is gone.
 //!
 //! Method: pauses between rounds that are far longer than the test, on nodes in memory and on real servers, and a
-//! release: by the process that waits, or by another one. Where the servers tell, nobody waits for as long as a poll
+//! release: by the waiting process, or by another one. Where the servers tell, no waiter waits for as long as a poll
 //! takes, which is a second at the least.
 #![cfg(feature = "redis")]
 #![allow(
@@ -32,13 +32,13 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 fn builder(nodes: impl IntoIterator<Item = impl Into<NodeSpec>>) -> Builder {
     let builder = Redlock::builder().nodes(nodes).danger_skip_quarantine();
-    // What is slow for a while is not taken for a failure, behind which it would pause.
+    // A node that is slow for a while is not taken for a failure, after which the client would pause.
     let builder = builder.connect_timeout(MINUTE).node_timeout(MINUTE / 6);
     // The shortest pause is a quarter of a minute.
     builder.ttl(5 * MINUTE).max_ttl(5 * MINUTE).wait(3 * MINUTE).retry(MINUTE, MINUTE)
 }
 
-/// One who waits for `r`, and has been refused: by the nodes, or by whoever has it in this process.
+/// A waiter for `r` that has been refused: by the nodes, or by a holder in this process.
 fn refused(waiter: &Redlock, by_nodes: bool) -> AcquireFuture {
     let mut waiting = waiter.acquire("r").into_future();
     eventually("it is refused", MINUTE, || {
@@ -88,7 +88,7 @@ fn a_release_by_another_process_wakes_one_who_waits_where_the_nodes_tell() {
     is_woken(&redlock(), &redlock());
 }
 
-/// Beside what it takes anyhow; who is not told polls, after a second at the least.
+/// Compared with an acquire of a free resource. A waiter that is not told polls, after a second at the least.
 #[track_caller]
 fn is_prompt(took: Duration, waiter: &Redlock) {
     let free = free(waiter);
@@ -202,7 +202,7 @@ fn what_lingers_is_given_back_as_soon_as_another_client_stands_in_line() {
     let (holder, waiter) = (client(), client());
     let mut took: Vec<Duration> = (0..9)
         .map(|_| {
-            // The place of the one before may still stand on a node that it did not need.
+            // The place of an earlier waiter may still stand on a node that it did not need.
             eventually("nobody stands in line", MINUTE, || standing(&cluster) == [0; 3]);
             holder.acquire("r").linger(MINUTE).blocking().unwrap().blocking_release().unwrap();
             // On a quorum: the release before may still be on its way to a node that denied it.

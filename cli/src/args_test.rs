@@ -133,6 +133,6 @@ fn a_wait_is_that_of_the_line_and_otherwise_that_of_the_environment() {
     assert_eq!(wait(&[], Some("2s")), seconds(2));
     assert_eq!(wait(&["ttl=1s wait=3s"], Some("2s")), seconds(3));
     assert_eq!(wait(&[], Some(" 2s\n")), seconds(2), "the environment is read without blanks");
-    // Said by its name where the handle is made.
+    // The error comes where the handle is made, and names the setting.
     assert_eq!(wait(&[], Some("soon")), None);
 }

@@ -6,7 +6,7 @@ use std::io::{BufRead as _, IsTerminal as _, Write as _};
 
 use crate::exit::{Failure, Status};
 
-/// Shows these lines, and waits for a yes. Where nobody can be asked, the error says that `what` is not done without one.
+/// Shows these lines, and waits for a yes. Without a terminal it is an error, which begins with `what`.
 pub(crate) fn confirmed(what: &str, lines: &[String], prompt: &str) -> Result<bool, Failure> {
     if !std::io::stdin().is_terminal() {
         let text = format!("{what}: give --yes, or call it on a terminal");

@@ -1,6 +1,6 @@
 //! From the command line and the environment to a handle.
 //!
-//! It decides which of both is used, and that nodes which refuse are settings that are wrong. It must never show a password.
+//! It decides which of the two is used, and that refused nodes count as wrong settings. It must never show a password.
 
 use std::time::Duration;
 
@@ -43,8 +43,8 @@ impl Nodes {
         Ok(builder)
     }
 
-    /// How long to wait for somebody else, where a setting says so. What is given stands above the environment. One that
-    /// cannot be read is none here: where the handle is made, it is an error that names it.
+    /// How long to wait for another holder, if a setting says so. The command line overrides the environment. An
+    /// unreadable setting counts as none here: making the handle reports it by name.
     pub(crate) fn wait(&self) -> Option<Duration> {
         self.wait_beside(std::env::var("QUORLOCK_WAIT").ok().as_deref())
     }
@@ -77,8 +77,8 @@ pub(crate) fn built(builder: Builder) -> Result<Redlock, Failure> {
 /// Between two looks at nodes that are being connected to.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Waits until every node is connected, or is not, for so long at most: whoever asks them once wants all that there are. An
-/// error where nodes refuse, and waiting is of no use before somebody has put them right.
+/// Waits up to the limit until no node is connecting any more: a command that asks once wants all nodes that there are.
+/// An error if nodes are refused and waiting does not help before they have been put right.
 pub(crate) async fn connected(redlock: &Redlock, limit: Duration) -> Result<(), Failure> {
     let is_settled = || redlock.nodes().iter().all(|node| node.state != NodeState::Connecting);
     let end = Instant::now() + limit;
@@ -94,7 +94,7 @@ pub(crate) async fn connected(redlock: &Redlock, limit: Duration) -> Result<(), 
     Err(Failure::new(Status::Config, text))
 }
 
-/// Ends with that error, when nodes refuse: all others have been given this time to be named with them.
+/// Returns that error once nodes are refused. The others get up to the limit, so that the error names them too.
 pub(crate) async fn refused(redlock: &Redlock, limit: Duration) -> Failure {
     loop {
         let nodes: NodeStates = redlock.nodes().into_iter().collect();

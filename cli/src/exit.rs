@@ -1,6 +1,6 @@
 //! How this command ends: every status that is its own, in one list.
 //!
-//! It decides what a status means, and nothing about when it is used. None may be one that a shell gives its own meaning.
+//! It decides what a status means, and nothing about when it is used. None may clash with a meaning in shells.
 
 use std::process::ExitCode;
 
@@ -49,7 +49,7 @@ impl Status {
         Self::NotFound,
     ];
 
-    /// That of a number that another process of this command has ended with.
+    /// The status for the number that another process of this command has ended with.
     pub(crate) fn of(code: u8) -> Self {
         let of = Self::ALL.into_iter().find(|status| status.code() == code);
         of.unwrap_or(Self::Failed)

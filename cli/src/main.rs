@@ -80,7 +80,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// On this thread, to which the end of a command is tied: it is killed where the thread that started it ends.
+/// Runs on this thread: a command is killed when the thread that started it ends.
 fn wait_for(command: impl Future<Output = Result<ExitCode, Failure>>) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let answer = match runtime {

@@ -20,18 +20,18 @@ pub(crate) fn say(text: &str) {
     say_line(&format!("{} {}", styled(BAD, "quorlock:"), plain(text)));
 }
 
-/// The same as it is. In one piece, as others may write to it too.
+/// A line as it is, written in one piece, since other processes may write there too.
 pub(crate) fn say_line(text: &str) {
     drop(anstream::stderr().lock().write_all(format!("{text}\n").as_bytes()));
 }
 
-/// What is to be known beforehand, also where nobody sits at a terminal.
+/// What the user must know beforehand, written without a terminal too.
 #[cfg(unix)]
 pub(crate) fn note(text: &str) {
     drop(writeln!(anstream::stderr().lock(), "{}", styled(FAINT, text)));
 }
 
-/// What it is doing, for whoever waits at a terminal; nothing elsewhere.
+/// What the command is doing, on a terminal only.
 pub(crate) fn doing(text: &str) {
     if io::stderr().is_terminal() {
         drop(writeln!(anstream::stderr().lock(), "{}", styled(FAINT, text)));
@@ -43,7 +43,7 @@ pub(crate) fn line(text: &str) {
     drop(writeln!(anstream::stdout().lock(), "{text}"));
 }
 
-/// The same for whoever goes on writing, and has to end where nobody reads any more.
+/// The same for a command that goes on writing, and has to end when its reader is gone.
 pub(crate) fn try_line(text: &str) -> io::Result<()> {
     let mut out = anstream::stdout().lock();
     writeln!(out, "{text}")?;

@@ -1,7 +1,7 @@
 //! Says on standard error that this process raises the longest ttl of the fleet, as an event of the crate tells it.
 //!
-//! It decides that of all events this one alone is shown: what else is wrong, a command says itself. It must never panic, and
-//! never keep the engine that tells it.
+//! It shows this event alone: a command reports other troubles itself. It must never panic, and never hold up the
+//! engine that tells it.
 
 use std::{
     fmt::{self, Write as _},
@@ -24,11 +24,11 @@ use crate::{
 /// What the text of that event begins with.
 const RAISES: &str = "this process raises the longest ttl of the fleet";
 
-/// Who is told, and from where.
+/// Who is told, and on which thread.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum To {
     People,
-    /// On a thread of its own: where nobody reads, the lease that the engine renews must not be lost by it.
+    /// On a thread of its own: output that nobody reads must not cost the lease that the engine renews.
     PeopleAside,
     /// The same with an object on a line, as all that is said of this resource.
     Programs {
@@ -36,7 +36,7 @@ pub(crate) enum To {
     },
 }
 
-/// Listens to the end of this process.
+/// Listens until this process ends.
 pub(crate) fn listen(to: To) {
     // Nobody else listens here.
     let _ = tracing::subscriber::set_global_default(Raised { to });

@@ -1,4 +1,4 @@
-//! `quorlock release --force`: takes a resource from its holder, after asking whoever wants that.
+//! `quorlock release --force`: takes a resource from its holder, after asking the user.
 //!
 //! It decides when it asks, and which status says what. It must never go on without a yes, by `--yes` or on a terminal.
 
@@ -61,7 +61,7 @@ pub(crate) async fn take(asked: Release) -> Result<ExitCode, Failure> {
         }
         seen = Some(owner);
     }
-    // The yes was for that holder: while it was waited for, another may have come.
+    // The yes was for that holder, and another may have come before it was given.
     let forced = match seen {
         Some(owner) => redlock.force_release_from(resource, owner).await,
         None => redlock.force_release(resource).await,
@@ -90,7 +90,7 @@ pub(crate) async fn take(asked: Release) -> Result<ExitCode, Failure> {
     Ok(Status::Done.into())
 }
 
-/// The one holder from whom it can be taken: nobody is asked about another, and nothing is taken without having been asked.
+/// The one holder from which it can be taken. The user is asked about no other, so no other is taken.
 fn nameable(holder: Holder) -> Result<(HeldBy, Owner), ForceError> {
     match holder {
         Holder::Free => Err(ForceError::Free),

@@ -35,7 +35,7 @@ pub(crate) fn name(bytes: &[u8]) -> String {
     shown
 }
 
-/// The same as it stands where it is UTF-8, as programs want it.
+/// The same for programs: unchanged where it is UTF-8.
 pub(crate) fn text(bytes: &[u8]) -> String {
     std::str::from_utf8(bytes).map_or_else(|_| name(bytes), str::to_owned)
 }

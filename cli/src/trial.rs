@@ -1,5 +1,5 @@
-//! What `chaos` and `bench` share: whether servers of one's own can be started, the wish of the user that it ends, and what a
-//! process is told that takes part in it.
+//! What `chaos` and `bench` share: whether servers can be started, the wish of the user that it ends, and the part that
+//! a helper process is given.
 //!
 //! It decides nothing about what is tried, and starts nothing by itself.
 
@@ -30,15 +30,15 @@ pub(crate) fn possible(why: &str) -> Result<(), Failure> {
     server_program().map(drop).ok_or_else(missing)
 }
 
-/// Set when the user wants it to end, by Ctrl-C, SIGTERM or a terminal that is closed; the second time ends it at once, behind
-/// what `last` puts right. Under `nohup` a terminal may be closed.
+/// Set when the user wants it to end, by Ctrl-C, SIGTERM or a terminal that is closed. The second time ends it at once,
+/// after `last`, which puts things right. Under `nohup` a terminal may be closed.
 pub(crate) fn interrupted(last: fn()) -> Result<Arc<AtomicBool>, Failure> {
     let over = Arc::<AtomicBool>::default();
     let failed = |error| Failure::new(Status::Failed, error);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(failed)?;
     let told = Arc::clone(&over);
-    // Before anything is begun, so that none of both goes by.
+    // Before anything is begun, so that no signal goes by.
     let (mut int, mut term, mut hup) = {
         let _here = runtime.enter();
         let listen = |kind| signal(kind).map_err(failed);
@@ -66,7 +66,7 @@ pub(crate) fn interrupted(last: fn()) -> Result<Arc<AtomicBool>, Failure> {
     Ok(over)
 }
 
-/// The next one; never where none is heard.
+/// The next signal; never, where none is listened for.
 async fn heard(signal: Option<&mut Listener>) -> Option<()> {
     match signal {
         Some(signal) => signal.recv().await,
@@ -74,7 +74,7 @@ async fn heard(signal: Option<&mut Listener>) -> Option<()> {
     }
 }
 
-/// The part of a process that takes part, which is the first line of its input, and whether that has ended since.
+/// The part of a helper process, which is the first line of its input, and whether its input has ended since.
 pub(crate) fn told<Part: DeserializeOwned>() -> Result<(Part, Arc<AtomicBool>), Failure> {
     let usage = |error: &dyn ToString| Failure::new(Status::Usage, error.to_string());
     let mut text = String::new();

@@ -70,7 +70,7 @@ async fn go_on(redlock: &Redlock, asked: &Watch) -> Result<ExitCode, Failure> {
         ticks.tick().await;
         let holder = redlock.holder(asked.resource.as_encoded_bytes()).await.map_err(failure)?;
         let seen = Seen::of(&holder);
-        // Between two holders nobody is certain for a moment: that is told when it is seen twice.
+        // Between two holders the answer is unclear for a moment: that is told only when it is seen twice.
         let passing = seen == Seen::Unclear && before.as_ref() != Some(&Seen::Unclear);
         before = Some(seen.clone());
         if passing || told.as_ref() == Some(&seen) {

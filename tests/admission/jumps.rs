@@ -1,4 +1,4 @@
-//! Goal: of several clocks that seem to have jumped nobody is blamed, or forgiven, before there is evidence.
+//! Goal: of several clocks that seem to have jumped none is blamed, or forgiven, before there is evidence.
 
 use std::{sync::Arc, time::Duration};
 

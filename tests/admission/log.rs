@@ -1,4 +1,4 @@
-//! Goal: whoever is told of an admission may look at the nodes, and may panic.
+//! Goal: a subscriber that is told of an admission may look at the nodes, and may panic.
 
 use std::sync::{
     Arc, Mutex, OnceLock,
@@ -74,7 +74,7 @@ impl<S: tracing::Subscriber> Layer<S> for Messages {
 }
 
 /// A majority forgets, as in a new deployment: one line for all, with how long it takes, and one when it is over. A
-/// minority is told of by node, since it is not felt.
+/// minority costs no service, so it is told by node.
 #[test]
 fn a_quarantine_that_stops_everybody_is_told_in_one_line_and_that_it_is_over_in_another() {
     for (forget, lines) in [(5, 1), (3, 1), (2, 0)] {

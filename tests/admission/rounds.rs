@@ -1,5 +1,5 @@
-//! Goal: an admission costs the rounds that are under way another try, and no caller an error: whatever the moment in which
-//! the nodes are sealed, whatever is asked for, and also where the wait is over by then.
+//! Goal: an admission costs the rounds that are under way another try, and no caller an error: at whatever moment the
+//! nodes are sealed, whatever is asked for, and also where the wait is over by then.
 //!
 //! Method: several clients in virtual time, on nodes in memory behind links that are milliseconds long, each of another
 //! length. A node restarts empty, and each client lets it in when its quarantine is over, by whom the others are sealed.
@@ -244,7 +244,7 @@ fn ask_for(world: &World, kind: usize, name: &str) {
 const KINDS: usize = 9;
 
 fn in_any_moment(nodes: usize, others: usize, hangs: bool) {
-    // Whoever looks at a node that hangs waits for its answer for a node timeout, and then goes on: that takes longer.
+    // A client that looks at a hung node waits for its answer for a node timeout, and then goes on: that takes longer.
     let (moments, step) = if hangs { (300, 3 * STEP) } else { (160, STEP) };
     // Each kind has its turn in each of the moments.
     for first in 0..KINDS {
@@ -272,8 +272,8 @@ fn nor_does_it_beside_a_node_that_hangs() {
     in_any_moment(5, 3, true);
 }
 
-/// The round that begins when the holder has gone ends after the wait is over. Whoever comes too late is told that it was
-/// held, and not of an outage.
+/// The round that begins when the holder has gone ends after the wait is over. A caller that is too late is told that
+/// it was held, and not of an outage.
 #[test]
 fn nor_one_who_has_waited_for_a_holder_up_to_its_deadline() {
     for nodes in [3, 5] {

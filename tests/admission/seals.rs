@@ -1,4 +1,4 @@
-//! Goal: where the counters of a node that has forgotten go on, the others say under a seal, whatever is granted
+//! Goal: under a seal the other nodes say where the counters of a node that has forgotten go on, whatever is granted
 //! meanwhile.
 //!
 //! Method: nodes in memory behind nodes of our own that note in which order they are sealed and admitted. Another
@@ -26,7 +26,7 @@ const HINT: u64 = 900_000_000;
 /// What has happened at one of the nodes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Event {
-    /// A node was sealed, and somebody else had been granted this just before.
+    /// A node was sealed, and another client had been granted this just before.
     Sealed { node: usize, granted: FencingToken },
     /// A node is let to vote again, above this.
     Admitted { node: usize, known: u64 },

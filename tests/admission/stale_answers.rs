@@ -1,4 +1,4 @@
-//! Goal: what has been seen of a node outweighs what it said before: an older answer neither votes nor makes it ready.
+//! Goal: later evidence outweighs what a node said before: an older answer neither votes nor makes it ready.
 
 use std::{
     future::IntoFuture,
@@ -18,8 +18,8 @@ use super::{
     slow::{Slow, ask, in_virtual_time},
 };
 
-/// Whoever looks at all nodes now and then has heard that this one is ready before its clock jumped, and hears of
-/// the others afterwards.
+/// The regular look at all nodes has heard that this one is ready before its clock jumped, and hears of the others
+/// afterwards.
 #[test]
 fn a_look_at_all_nodes_does_not_make_one_ready_whose_clock_jumped_meanwhile() {
     let (runtime, slow, redlock) = in_virtual_time(3);
@@ -44,7 +44,7 @@ fn a_look_at_all_nodes_does_not_make_one_ready_whose_clock_jumped_meanwhile() {
     runtime.shut_down();
 }
 
-/// What a node answers to is what it was asked before its clock was seen to jump: it is no vote.
+/// The node answers a command that was sent before its clock was seen to jump: the answer is no vote.
 #[test]
 fn an_answer_on_its_way_is_no_vote_once_the_clock_of_its_node_is_known_to_have_jumped() {
     for extends in [false, true] {
@@ -99,7 +99,7 @@ fn a_node_whose_clock_jumped_is_not_ready_by_an_answer_from_before() {
     eventually("it is quarantined", SOON, || {
         matches!(redlock.nodes()[0].state, NodeState::Quarantined { .. })
     });
-    // Whoever admits it asks the others first.
+    // The client that admits it asks the others first.
     let (asked, asking) = mpsc::channel();
     slow.plan().hold = Some(asked);
     let go = asking.recv_timeout(SOON).expect("the others are asked");

@@ -1,7 +1,7 @@
 //! Work that borrows, in tasks that are spawned.
 //!
-//! Goal: nobody has to own all that work under a lease looks at. Method: what compiles is spawned, and has to come to its
-//! end with what it borrowed changed.
+//! Goal: work under a lease may borrow what it looks at. Method: work that borrows is spawned, and has to end with the
+//! borrowed value changed.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! `{:?}` of an error is its text, since that is what `unwrap` prints, and a `main` that returns a `Box<dyn Error>`.
 //!
-//! Goal: nobody reads fields where a text was written. Method: errors are printed as those two print them, and no error of
-//! the source derives `Debug`.
+//! Goal: users read the text of an error, never its fields. Method: errors are printed as those two print them, and no
+//! error of the source derives `Debug`.
 
 use std::{error::Error, fmt, fs, panic, path::Path};
 

@@ -16,7 +16,7 @@ use quorlock::{
 use super::fleet;
 
 /// Every error is one line: it starts in lower case or with a number, and ends without a full stop. And all of it is in
-/// the text: a source would be left out by whoever prints the error alone, or be printed twice.
+/// the text: a source would be lost where the error alone is printed, or be printed twice.
 fn assert_style(error: &(dyn Error + 'static)) {
     let text = error.to_string();
     let first = text.chars().next().expect("an empty message");
@@ -80,7 +80,7 @@ fn shown(error: &(dyn Error + 'static), nodes: &[MemoryNode]) -> String {
     })
 }
 
-/// What nothing can be said about: a duration that was measured, and stands between these two.
+/// The text without a measured duration, which stands between these two.
 fn without_waited(text: &str, before: &str, after: &str) -> String {
     let (head, rest) = text.split_once(before).expect(text);
     let (_, tail) = rest.split_once(after).expect(text);

@@ -79,7 +79,7 @@ async fn nodes_come_by_value_by_reference_and_shared() {
         Redlock::builder().nodes(memory.clone()),
         mixed.clone(),
     ];
-    // All are the same nodes: who holds a resource by one list keeps it from the others.
+    // All are the same nodes: a holder by one list keeps the resource from the others.
     let holder = mixed.connect().await.unwrap();
     let _lease = holder.acquire("r").await.unwrap();
     for list in lists {
@@ -88,7 +88,7 @@ async fn nodes_come_by_value_by_reference_and_shared() {
     }
 }
 
-/// Held back until an operator admits them, nodes can be reached all the same.
+/// Nodes that are held back until an operator admits them can be reached all the same.
 #[test]
 fn nodes_that_are_held_back_are_waited_for_no_longer_with_outages_than_without() {
     use std::time::{Duration, Instant};
@@ -101,7 +101,7 @@ fn nodes_that_are_held_back_are_waited_for_no_longer_with_outages_than_without()
     let builder = || Redlock::builder().nodes(&nodes).ttl(TTL).max_ttl(TTL).strict_admission();
     let _first = builder().build().unwrap();
     let limit = Duration::from_secs(60);
-    // The nodes have been told of it by the first client once one that has just come finds it over.
+    // The first client has told the nodes of its wait once a newcomer finds it over.
     quorlock_harness::eventually("their quarantine is over for whoever comes", limit, || {
         let newcomer = builder().build().unwrap();
         quorlock_harness::eventually("it has looked at the nodes", limit, || {

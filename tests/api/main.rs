@@ -140,7 +140,7 @@ async fn every_future_can_be_spawned() {
     tokio::spawn(async move { closing.close().await }).await.unwrap().unwrap();
 }
 
-/// Whoever prints a holder by `{:?}` can look for the owner in the log, as with `{}`.
+/// The owner that `{:?}` of a holder shows can be found in the log, as with `{}`.
 #[test]
 fn a_holder_is_readable_in_debug_too() {
     let nodes = [MemoryNode::new(), MemoryNode::new(), MemoryNode::new()];

@@ -1,6 +1,6 @@
-//! A worker that climbs: each of its leases is for longer than the one before, and under the same owner where that is to be
-//! had, since the one before lingers or the next one is waited for. On the way it asks for all that has to outlive what was
-//! sent for an earlier lease: a lock-delay, a time for which others are kept out, and that its writer reads on.
+//! A worker that climbs: each of its leases is longer than the one before, and of the same owner if possible, since the
+//! one before lingers or the next one is waited for. On the way it asks for all that must outlive commands of an
+//! earlier lease: a lock-delay, a time for which others are kept out, and that its writer reads on.
 //!
 //! It judges nothing, and as any worker it never records more than what it was promised.
 
@@ -22,10 +22,10 @@ use super::{
 /// How many there are. A process has one worker for each.
 pub(crate) const RESOURCES: usize = 2;
 
-/// In ms, what the leases are for, one behind the other. A grant is handed on where half of the next is left of it.
+/// The ttls of the leases in ms, one after the other. A grant is handed on if half of the next ttl is left of it.
 const TTLS: [u64; 4] = [500, 850, 1_500, 2_600];
 const LINGER: Duration = Duration::from_secs(1);
-/// The longest that the nodes are told of: the last, with a lock-delay.
+/// The longest ttl that the nodes are told: the last one, with a lock-delay.
 pub(crate) const LONGEST: Duration = Duration::from_secs(3);
 
 /// What is asked for.
@@ -74,7 +74,7 @@ impl<W: Fn(Event)> Worker<W> {
     pub(crate) fn climb(&self, mut register: Option<&mut Register>) {
         let resource = self.number % RESOURCES;
         while !self.is_stopped() {
-            // With another one a grant is not handed on.
+            // A grant is not handed on to a request with another delay.
             let delay = if one_in(2) { DELAY } else { Duration::ZERO };
             let mut waiting = None;
             for place in 0..TTLS.len() {
@@ -117,20 +117,20 @@ impl<W: Fn(Event)> Worker<W> {
         lease: Lease,
         mut register: Option<&mut Register>,
     ) -> Option<Lease> {
-        // The last is held for its own time, and not for that of the one before.
+        // The last is held for its own time, and not for that of the lease before.
         if step.is_last && !step.renews {
             let _ = lease.blocking_extend();
         }
         let (lease, mut held) = self.keep(step, Holds::Alone(lease), register.as_deref_mut())?;
         let Holds::Alone(lease) = lease else { return None };
-        // So that enough of it is left for the next, and that it is not in doubt.
+        // Extended, so that enough of it is left for the next, and it is not in doubt.
         while !step.is_last && lease.blocking_extend().is_err() && lease.check().is_ok() {
             thread::sleep(5 * MS);
         }
         let looked = now();
         held.end = looked.min(lease.check().map_or(held.end, |left| looked + left));
         let reads_on = step.is_last && one_in(3);
-        // One who reads on has it behind the writer: others are kept out behind the reader.
+        // A writer that reads on holds it as a reader next: then others are kept out after the reader.
         held.kept = if reads_on { Duration::ZERO } else { step.held_behind(held.end) };
         let is_kept = !held.kept.is_zero();
         self.say(Event::Held(held));
@@ -159,8 +159,8 @@ impl<W: Fn(Event)> Worker<W> {
         None
     }
 
-    /// Acts under it for a while. Where it is lost that is written down, and it is dropped, which releases nothing where there
-    /// is a lock-delay.
+    /// Acts under it for a while. A loss is written down, and then the lease is dropped, which releases nothing if
+    /// there is a lock-delay.
     fn keep(
         &self,
         step: &Step,
@@ -172,7 +172,7 @@ impl<W: Fn(Event)> Worker<W> {
         let end = start + lease.validity();
         let (worker, resource, reads) = (self.number, step.resource, lease.reads());
         let (owner, token) = (lease.owner(), lease.token());
-        // Where it was over before the start nobody knows since when.
+        // If it was over before the start, it is not known since when.
         let delay = if end > start && !reads { step.delay } else { Duration::ZERO };
         let kept = delay.max(step.held_behind(end));
         let asked = if reads { start } else { step.asked };

@@ -62,7 +62,7 @@ async fn ten_thousand_dropped_acquires_leave_nothing() {
     println!("closed {:?} after the beginning", began.elapsed());
     assert!(began.elapsed() < ttl, "too slow to prove anything: the keys would have expired");
 
-    // Nothing can appear later either: whoever could set it is gone.
+    // Nothing can appear later either: the client that could set it is gone.
     drop(redlock);
     eventually("the connections are closed", 20 * SECOND, || cluster.iter().all(is_left_alone));
     assert_eq!(cluster.locks_left(), [], "after the last connection was closed");
@@ -126,7 +126,7 @@ async fn acquire_and_drop(redlock: &Redlock, name: &str, figures: &Figures) {
             drop(lease);
             &figures.granted
         }
-        // On a busy machine it may have had no turn in its process in the time that it waits for.
+        // On a busy machine it may have had no turn in its process before its time was up.
         Some(Err(AcquireError::Contended { .. } | AcquireError::Crowded { .. })) => {
             &figures.contended
         }

@@ -1,10 +1,10 @@
 //! Goal: five candidates in processes of their own, whose leader is killed, stopped, cut off and asked to resign, two dozen times
 //! and more, while one server after the other is stopped, killed and emptied: no two act within their terms, the next one leads
-//! in time, and observers see nobody who was not elected.
+//! in time, and observers see no candidate that was not elected.
 //!
-//! Method: each candidate leads and writes down its acts, those for which its lease still held afterwards; each watches who
-//! leads. All times are of one clock. A checker of its own judges, and is tried on histories written by hand; and a candidate
-//! that resigns before its work has ended is found.
+//! Method: each candidate leads and writes down the acts after which its lease still held; each also watches the
+//! leader. All times are of one clock. A checker of its own judges, and is tried on histories written by hand; and a
+//! candidate that resigns before its work has ended is found.
 
 mod event;
 
@@ -51,7 +51,7 @@ fn check(events: &[Event]) -> Result<(), String> {
         })
         .collect();
     acts.sort_unstable();
-    // Once somebody has acted in a term, nobody acts in an earlier one: so no two act at once either.
+    // After an act in a term there is none in an earlier one: so no two act at once either.
     for pair in acts.windows(2) {
         if pair[1].1 < pair[0].1 {
             return Err(format!("an act of an earlier term: {:?} behind {:?}", pair[1], pair[0]));
@@ -127,7 +127,7 @@ async fn act(
     Event::Won { candidate, term, at: now() }.tell();
     loop {
         let at = now();
-        // The act itself: whoever is stopped here is late, and its act is none of its term.
+        // The act itself: a candidate stopped here is late, and its act does not count in its term.
         if leadership.check().is_ok() {
             Event::Acted { candidate, term, at }.tell();
         }
@@ -166,7 +166,7 @@ fn watch(candidate: usize, election: &Election) {
     }
 }
 
-/// Who leads, asked again and again: each answer is younger than the question, which whoever waits for a change asks long before.
+/// Asks again and again who leads. So each answer is younger than its question; a wait for a change asks long before.
 fn ask(observer: usize, election: &Election) {
     loop {
         let asked = now();
@@ -235,7 +235,7 @@ impl Race {
         self.winner_after(term).unwrap()
     }
 
-    /// Which may be heard behind the word of the next one.
+    /// The resignation may be heard after the next one's win.
     fn resigned_at(&self, of: u64) -> Duration {
         let resigned = || {
             self.events.lock().unwrap().iter().find_map(|event| match event {
@@ -248,7 +248,7 @@ impl Race {
     }
 }
 
-/// One server at a time is stopped, killed or emptied, and has been let in again before the next one is. It says how often.
+/// Stops, kills or empties one server at a time, each let in again before the next. Returns how often.
 fn harm_servers(cluster: &Cluster, stop: &AtomicBool) -> usize {
     let observer = settings(&cluster.urls()).blocking_connect().unwrap();
     all_ready(&observer);
@@ -334,8 +334,8 @@ fn no_two_leaders_act_at_once_whatever_becomes_of_them() {
         times.sort_unstable();
         let (median, last) = (times[times.len() / 2], times[times.len() - 1]);
         println!("{kind}: the next leads after {median:?} (median), {last:?} (longest)");
-        // Behind a resignation nobody waits until the ttl has passed, and behind the others not for long after it, on however
-        // busy a machine. How soon it is, calm and without proxies in between: tests/scenarios/elections.rs, tests/waits/faults.rs.
+        // After a resignation the next one does not wait for the ttl, and otherwise not long beyond it. How soon it is,
+        // calm and without proxies in between: tests/scenarios/elections.rs, tests/waits/faults.rs.
         let limit = if *kind == "asked to resign" { TTL / 2 } else { TTL + TTL / 4 };
         assert!(median <= limit, "{kind}: {times:?}");
     }

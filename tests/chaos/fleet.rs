@@ -103,7 +103,7 @@ impl Part {
         }
     }
 
-    /// A client of this fleet, of somebody who has time: on a busy machine servers may not answer at once.
+    /// A patient client of this fleet: on a busy machine servers may not answer at once.
     pub(crate) fn connected(&self) -> Redlock {
         connected(|| self.builder())
     }
@@ -114,7 +114,7 @@ impl Part {
             return locking_set::play(self, number, stand);
         }
         let builder = || self.builder().runtime(WrongWall::ahead_by(self.wall_ahead));
-        // One that takes the place of another may come while nodes are away.
+        // A replacement may start while nodes are away.
         let clients: Vec<Redlock> = (0..self.clients).map(|_| connected(builder)).collect();
         let brief = self.clients > 1;
         let stop = Arc::<AtomicBool>::default();
@@ -208,7 +208,7 @@ impl Fleet {
         Process { companion, reader }
     }
 
-    /// Kills a process, and starts another in its place. What it held it has not released.
+    /// Kills a process, which does not release what it held, and starts another in its place.
     pub(crate) fn kill(&self, number: usize) {
         let mut process = self.process(number);
         let Process { companion, reader } = process.take().expect("one that lives");

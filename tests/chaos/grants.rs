@@ -56,7 +56,7 @@ fn many_grants_have_rising_tokens_and_one_holder_whoever_is_killed() {
         });
         scope.spawn(|| {
             while !over.load(Ordering::Relaxed) {
-                // One or two forget, and nobody else does before they have been admitted again.
+                // One or two forget, and no other does before they have been admitted again.
                 let first = random(NODES);
                 for node in first..=first + random(2) {
                     scene.strike(Fault::EmptyRestart, node % NODES);
@@ -76,7 +76,7 @@ fn many_grants_have_rising_tokens_and_one_holder_whoever_is_killed() {
     let took = began.elapsed();
     let history = fleet.end();
     let checked = Instant::now();
-    // What the looser searches say must agree with the strict one.
+    // The looser searches must agree with the strict one.
     let overlaps = checker::overlaps(&history.leases);
     assert!(overlaps.is_empty(), "two holders at once: {:#?}", overlaps.first());
     let wrong = checker::wrong_tokens(&history.leases);

@@ -61,7 +61,7 @@ impl Holds {
         matches!(self, Self::Shared(_) | Self::Unheld { .. })
     }
 
-    /// There is nothing to release of what is not held.
+    /// `None` where nothing is held that could be released.
     pub(crate) fn release(self) -> Option<Release> {
         match self {
             Self::Alone(lease) => Some(lease.release()),

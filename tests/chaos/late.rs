@@ -1,7 +1,7 @@
-//! What is sent on a connection arrives when that is long over: nothing of it lessens what is relied on by then.
+//! Commands arrive long after their connection has ended: none lessens what clients rely on by then.
 //!
-//! For those who climb it does at the worst moment, when the lease that it was sent for has become a longer one under the same
-//! owner; for others at any.
+//! For climbers they arrive at the worst moment, when the lease that they were sent for has become a longer one of the
+//! same owner; for others at any moment.
 
 use std::{
     sync::atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -34,9 +34,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// More than any before it has left, in ms.
 const LAST: i64 = 2_000;
 
-/// So often at least what was late met one, in a run that is to prove something.
+/// How often at least a late command met a longer lease, in a run that is to prove something.
 const OFTEN: usize = 5;
-/// By then all of that has been, or the planted bug was found, on however busy a machine.
+/// Within this time all of that has happened, or the planted bug was found, on however busy a machine.
 const AT_LAST: Duration = Duration::from_secs(240);
 
 /// The lines by which an extension lets no key end sooner.
@@ -66,7 +66,7 @@ struct Story {
 struct Run {
     history: History,
     verdict: Verdict,
-    /// Leases that began while a resource was to be nobody's.
+    /// Leases that began while no one was to have the resource.
     too_soon: usize,
 }
 
@@ -94,7 +94,7 @@ fn reaches_the_top(cluster: &Cluster, before: &[Option<(Vec<u8>, i64)>]) -> bool
     let began = Instant::now();
     while began.elapsed() < PATIENCE {
         if before.iter().enumerate().any(is_at_the_top) {
-            // Others may follow at once, and what is late is to come behind them.
+            // Others may follow at once, and the late command is to come after them.
             thread::sleep(MS * u32::try_from(random(200)).unwrap());
             return true;
         }
@@ -108,7 +108,7 @@ fn is_promised(history: &History) -> bool {
     [Count::ReadsOn, Count::KeptBehind, Count::Delayed].iter().all(|it| history.count(*it) > 0)
 }
 
-/// Goes on for so long; where they climb until what was late has met a longer lease often, or the bug that is planted is found.
+/// Goes on for so long; with climbers, until late commands have met longer leases often, or the planted bug is found.
 fn late(test: &'static str, story: &Story) -> Run {
     let Story { wants, ttl, longest, time, planted } = *story;
     let climbs = wants == Wants::Climbs;
@@ -155,7 +155,7 @@ fn late(test: &'static str, story: &Story) -> Run {
                 }
             });
         }
-        // What is promised behind a loss, and behind the end of a process, has to be kept too.
+        // The promise after a loss, and after the end of a process, has to be kept too.
         scope.spawn(|| {
             while !over.load(Ordering::Relaxed) {
                 thread::sleep(2 * SECOND + 4 * short());
@@ -227,7 +227,7 @@ fn what_is_late_by_its_connection_lessens_no_longer_lease() {
     verdict::assert_clean(&verdict, &Strikes::default());
     let first = checker::too_soon(&history.leases);
     assert_eq!(too_soon, 0, "it was not left alone: {:#?}", first.first());
-    // Those with the owner of one before are of a grant that went on.
+    // Leases with the owner of an earlier one are of a grant that went on.
     let mut owners: Vec<&str> = history.leases.iter().map(|held| held.owner.as_str()).collect();
     let leases = owners.len();
     owners.sort_unstable();

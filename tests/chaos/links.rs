@@ -1,7 +1,7 @@
 //! The links between single clients and single nodes: cut, silent, deaf, slow or late, while others reach the node.
 //!
-//! A lease of such a client rests on the least nodes that make a quorum, and then it matters what each of them
-//! forgets. One process has no such links, so that somebody goes on all the time. Nothing here judges.
+//! A lease of such a client rests on the fewest nodes that make a quorum, and then it matters what each of them
+//! forgets. One process has no such links, so that it goes on all the time. Nothing here judges.
 
 use std::{
     collections::BTreeMap,
@@ -23,7 +23,7 @@ pub(crate) enum LinkFault {
     /// Requests pass, and replies are lost.
     Deaf,
     Slow,
-    /// What was sent on a connection arrives behind its end, and behind what was sent on the next one.
+    /// Commands of a connection arrive after its end, and after commands of the next one.
     Late,
 }
 
@@ -73,7 +73,7 @@ impl Links {
         self.count(fault, nodes.len());
     }
 
-    /// What a process sends to all nodes within this time arrives when its connections are long over, after `moment`.
+    /// What a process sends to all nodes within this time arrives after `moment`, when its connections are long over.
     pub(crate) fn delay_beyond_the_end(
         &self,
         process: usize,

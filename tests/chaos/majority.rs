@@ -1,7 +1,7 @@
 //! A majority forgets within one quarantine: exclusion holds, and tokens go on rising.
 //!
-//! Nodes come back empty one right after the other, by the default policy: nobody has to ask an operator. Whoever held
-//! the lock has lost it, and all wait.
+//! Nodes come back empty one right after the other, by the default policy: no operator has to act. The holder has lost
+//! the lock, and all wait.
 
 use std::{
     thread,
@@ -36,7 +36,7 @@ fn a_majority_that_forgets_leaves_one_holder_and_rising_tokens() {
     let fleet = Fleet::start(test, &parts);
     let (time, began) = (run_time(5), Instant::now());
     let (mut single, mut majority, mut all) = (0, 0, 0);
-    // Who waits for a quarantine as long as it lasts says nothing of it: it goes on until somebody's time was up before.
+    // A worker that waits through a quarantine records nothing: it goes on until one's time was up before.
     let nobody_waited = || fleet.record().lock().count(Count::NoQuorum) == 0;
     let more = time + 30 * SECOND;
     while began.elapsed() < time || all == 0 || nobody_waited() && began.elapsed() < more {
@@ -53,7 +53,7 @@ fn a_majority_that_forgets_leaves_one_holder_and_rising_tokens() {
         roll(&cluster, nodes);
         majority += 1;
         if random(2) == 0 {
-            // Whoever held the lock before may come back with its effects when others hold it.
+            // The holder of before may come back with its effects when others hold the lock.
             let process = fleet.latest().unwrap_or(0);
             fleet.pause(&[process], true, || thread::sleep(QUARANTINE + short()));
         }

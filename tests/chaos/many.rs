@@ -33,14 +33,14 @@ pub(crate) struct Many {
     pub(crate) wants: Wants,
     pub(crate) wanted: usize,
     pub(crate) ttl: Duration,
-    /// What the search rests on and chance brings: it goes on until that has happened, for five times as many at the most.
+    /// What the search needs and chance brings: it goes on until that has happened, for five times as many at most.
     pub(crate) until: fn(&History) -> bool,
 }
 
 /// What came of it.
 pub(crate) struct Done {
     pub(crate) history: History,
-    /// A client that has harmed nobody. It goes before the servers do.
+    /// A client that watches. It is dropped before the servers are.
     pub(crate) observer: Redlock,
     cluster: Cluster,
 }
@@ -98,7 +98,7 @@ pub(crate) fn many(test: &'static str, many: &Many) -> Option<Done> {
         });
         scope.spawn(|| {
             while !over.load(Ordering::Relaxed) {
-                // One or two at a time, and nobody else before they are back.
+                // One or two at a time, and no other node before they are back.
                 let (first, fault) = (random(NODES), FAULTS[random(FAULTS.len())]);
                 for node in first..=first + random(2) {
                     scene.strike(fault, node % NODES);
@@ -149,7 +149,7 @@ fn many_sets_have_one_holder_of_each_resource_whoever_is_killed() {
     let test = "many::many_sets_have_one_holder_of_each_resource_whoever_is_killed";
     let sets = Many { wants: Wants::Sets, wanted: 300, ttl: SHORT_TTL, until: |_| true };
     let Some(done) = many(test, &sets) else { return };
-    // One of several resources is as many lines of the history.
+    // A lease of several resources is as many lines of the history.
     let mut owners: Vec<&str> =
         done.history.leases.iter().map(|held| held.owner.as_str()).collect();
     owners.sort_unstable();
@@ -159,7 +159,7 @@ fn many_sets_have_one_holder_of_each_resource_whoever_is_killed() {
     done.end();
 }
 
-/// Those who have written and read on among them: nobody writes before they are through.
+/// Writers that read on are among them: no other writes before these have released.
 #[test]
 fn many_readers_and_writers_are_in_order_whoever_is_killed() {
     let test = "many::many_readers_and_writers_are_in_order_whoever_is_killed";
@@ -174,7 +174,7 @@ fn many_readers_and_writers_are_in_order_whoever_is_killed() {
     done.end();
 }
 
-/// They say that they read on, and have released what they had: others write meanwhile.
+/// The writers claim to read on, but have released their leases: others write meanwhile.
 #[test]
 fn writers_that_read_on_and_hold_nothing_are_found() {
     let test = "many::writers_that_read_on_and_hold_nothing_are_found";
@@ -253,7 +253,7 @@ fn many_leases_with_a_lock_delay_leave_their_resource_alone_when_they_are_lost()
     done.end();
 }
 
-/// Their holders say that the resource will be left alone, and the nodes have not been told.
+/// The holders claim a lock-delay, but the nodes have not been told of it.
 #[test]
 fn resources_that_are_not_left_alone_are_found() {
     let test = "many::resources_that_are_not_left_alone_are_found";

@@ -120,7 +120,7 @@ fn chaos(test: &'static str, mode: &Mode) {
 fn alive(mode: &Mode, history: &History) {
     let least = mode.time.as_secs() as usize * 2;
     assert!(history.leases.len() > least, "only {} leases", history.leases.len());
-    // Nobody has the lock to himself.
+    // No process has the lock to itself.
     assert!(history.workers_served() > PROCESSES, "{history}");
     assert!(history.leases.iter().all(|held| held.token.is_some() == mode.max_ttl.is_some()));
 }
@@ -140,7 +140,7 @@ fn any_fault_of_a_minority_of_five_leaves_one_holder_and_rising_tokens() {
     chaos(test, &mode);
 }
 
-/// Of three nodes, two that are left make every quorum: what one forgets, nobody else remembers.
+/// With one of three nodes away, the other two make every quorum: what one forgets, no other remembers.
 #[test]
 fn any_fault_of_one_of_three_leaves_one_holder_and_rising_tokens() {
     let test = "minority::any_fault_of_one_of_three_leaves_one_holder_and_rising_tokens";

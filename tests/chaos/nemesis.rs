@@ -1,7 +1,7 @@
 //! Harms the nodes, a minority at a time, stops the processes of clients, breaks links, and makes all well again.
 //!
-//! Who has not been admitted again counts as harmed. Nodes that forget do so at once or a quarantine apart, by the
-//! nemesis's own clock, so that a majority never forgets within one. Plain Redlock trusts a node that comes back
+//! A node that has not been admitted again counts as harmed. Nodes that forget do so at once or a quarantine apart, by
+//! the nemesis's own clock, so that a majority never forgets within one. Plain Redlock trusts a node that comes back
 //! empty only if every lease that it may have forgotten is over by then (numbered among the assumptions in
 //! `docs/safety.md`), so it stays away for longer than the ttl there. Nothing here judges.
 
@@ -63,7 +63,7 @@ impl Strikes {
         kinds.into_iter().fold(figures, add)
     }
 
-    /// Those that may have to do with what happened then.
+    /// The strikes that may have to do with an event at this time.
     pub(crate) fn around(&self, time: Duration) -> Vec<String> {
         let near = |strike: &&Strike| strike.from <= time && time <= strike.to + 3 * SECOND;
         let line = |strike: &Strike| {

@@ -73,7 +73,7 @@ fn too_many_permits_are_found_in_a_workload() {
                     let asked = super::record::now();
                     let permit = semaphore.acquire().blocking().unwrap();
                     let start = super::record::now();
-                    // As long as to be had again takes, also on a busy machine, so that those of both fleets overlap.
+                    // As long as a new permit takes, also on a busy machine, so that those of both fleets overlap.
                     thread::sleep(10 * MS);
                     let (end, resource) = (super::record::now(), usize::from(permit.slot()));
                     let (owner, token) =

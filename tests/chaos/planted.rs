@@ -37,8 +37,8 @@ fn two_holders_at_once_are_found_in_a_workload() {
     }
 }
 
-/// Nodes that come back empty vote at once, by the setting that says what it gives up. Each is restarted as soon as
-/// the one before is back, so that the keys of a lease are gone before its time is up.
+/// Nodes that come back empty vote at once, by `danger_skip_quarantine`. Each is restarted as soon as the one before is
+/// back, so that the keys of a lease are gone before its time is up.
 #[test]
 fn two_holders_at_once_are_found_where_nodes_that_forgot_vote_at_once() {
     let cluster = Cluster::start(5);
@@ -65,7 +65,7 @@ fn two_holders_at_once_are_found_where_nodes_that_forgot_vote_at_once() {
 }
 
 /// The workers of the first process look at no clock and write past the fence. The process is stopped past the ttl
-/// of what it holds, over and over, so that it goes on as if nothing had happened while somebody else holds the lock.
+/// of its leases, over and over, so that it goes on as if nothing had happened while another holds the lock.
 fn stopped_workers(test: &'static str, careless: bool, wants: Wants) -> Option<(History, Verdict)> {
     if fleet::played_a_part() {
         return None;
@@ -105,7 +105,7 @@ fn workers_that_go_on_after_they_were_stopped_are_found() {
     careless_workers_are_found(&verdict);
 }
 
-/// The same of those who hold several resources at once.
+/// The same of workers that hold several resources at once.
 #[test]
 fn workers_that_go_on_with_a_set_after_they_were_stopped_are_found() {
     let test = "planted::workers_that_go_on_with_a_set_after_they_were_stopped_are_found";

@@ -13,28 +13,28 @@ pub(crate) enum Wants {
     Brisk,
     /// One, two or three at once of the same few.
     Sets,
-    /// The one resource, most of them to read it; some of those who write read on.
+    /// The one resource, most of them to read it; some writers read on.
     Readers,
-    /// The planted bug: the same, and those who read on have let go of it.
+    /// The planted bug: the same, but a writer that reads on has released it.
     Unheld,
     /// One of a few permits, and to let go of it soon.
     Permits,
     /// To lead, and to resign.
     Elections,
-    /// The one resource, and that nobody has it for a while when it is lost.
+    /// The one resource, with a lock-delay after a loss.
     Delayed,
-    /// The planted bug: the same, and nobody tells the nodes.
+    /// The planted bug: the same, but the nodes are not told of the delay.
     Undelayed,
-    /// Two resources, each lease for longer than the one before and under its owner: `climb` says how.
+    /// Two resources, each lease longer than the one before and of the same owner: `climb` says how.
     Climbs,
     /// To add to sets: `locking_set` says how.
     Additions(Stand),
 }
 
-/// Where one who adds to a set stops its process, once.
+/// Where an adder's process is to be stopped, once.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Stand {
-    /// Nowhere: somebody else does.
+    /// Nowhere in particular.
     Nowhere,
     /// When the set has been read.
     Read,
@@ -42,7 +42,7 @@ pub(crate) enum Stand {
     Checked,
 }
 
-/// For how long a resource that was lost stays with nobody.
+/// For how long no one gets a resource that was lost.
 pub(crate) const DELAY: Duration = Duration::from_millis(250);
 
 impl Wants {
@@ -76,7 +76,7 @@ impl Wants {
         Self::ALL.into_iter().find(|wants| format!("{wants:?}") == text).expect("what it wants")
     }
 
-    /// For how long what is lost is to stay with nobody.
+    /// For how long no one is to get a lost resource.
     pub(crate) const fn promised(self) -> Duration {
         match self {
             Self::Delayed | Self::Undelayed => DELAY,

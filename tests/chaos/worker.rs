@@ -31,12 +31,12 @@ pub(crate) fn name(resource: usize) -> String {
     if resource == 0 { RESOURCE.to_owned() } else { format!("{RESOURCE}:{resource}") }
 }
 
-/// As what an acquire counts that was not granted; panics where no fault explains it.
+/// How an acquire counts that was not granted; panics where no fault explains it.
 #[track_caller]
 pub(crate) fn counted(error: AcquireError) -> Count {
     match error {
         AcquireError::Contended { .. } => Count::Contended,
-        // Whoever goes on after a stop finds what it had begun too late.
+        // A worker that goes on after a stop finds its round too late.
         AcquireError::NoQuorum { .. }
         | AcquireError::Quarantined { .. }
         | AcquireError::Crowded { .. } => Count::NoQuorum,
@@ -125,7 +125,7 @@ impl<W: Fn(Event)> Worker<W> {
             match held {
                 Ok(lease) => {
                     let writer = self.hold(&resources, asked, now(), lease, register.as_mut());
-                    // Whoever had it alone until then shares it from then on.
+                    // A writer that had it alone until now shares it from here on.
                     if let Some((lease, since)) = writer {
                         self.read_on(&resources, since, lease, register.as_mut());
                     }
@@ -159,7 +159,7 @@ impl<W: Fn(Event)> Worker<W> {
         (accepted, held)
     }
 
-    /// Goes on as a reader, since when it was no writer any more.
+    /// Goes on as a reader; `since` is when it stopped being a writer.
     fn read_on(
         &self,
         resources: &[usize],
@@ -185,7 +185,7 @@ impl<W: Fn(Event)> Worker<W> {
         self.hold(resources, since, since, reads, register);
     }
 
-    /// Holds a lease for a while and ends it in one of several ways, one of which is that its writer reads on: then it says
+    /// Holds a lease for a while and ends it in one of several ways. If its writer reads on, it returns the lease and
     /// since when.
     fn hold(
         &self,
@@ -203,8 +203,8 @@ impl<W: Fn(Event)> Worker<W> {
             let (owner, resource) = (owner.clone(), *resource);
             Held { owner, worker, resource, reads, token, asked, start, end, kept }
         };
-        // Whoever is killed has lost it. The time for which it is nobody's counts from when it was over: where that was before
-        // the start, nobody knows when it was.
+        // A worker that is killed has lost it. The time for which no one gets it counts from the lease's end; if that
+        // was before the start, it is not known when.
         let promised = if until > start { self.orders.wants.promised() } else { Duration::ZERO };
         let granted = |one| (self.write_down)(Event::Granted(held(one, until, promised)));
         resources.iter().for_each(granted);
@@ -222,7 +222,7 @@ impl<W: Fn(Event)> Worker<W> {
         let work_ends = now() + pause.mul_f64(random().mul_add(0.25, 0.75));
         let mut lost = false;
         loop {
-            // What is held is what was promised at the latest look, whatever happens to the renewals.
+            // It holds what the latest look promised, whatever happens to the renewals.
             let looked = now();
             match lease.check() {
                 Ok(validity) => until = until.max(looked + validity),
@@ -231,7 +231,7 @@ impl<W: Fn(Event)> Worker<W> {
             if lost && !self.orders.careless {
                 break;
             }
-            // The effect is on its way. Whoever is stopped meanwhile is late when it goes on.
+            // The effect is on its way. A worker stopped meanwhile is late when it goes on.
             let left = work_ends.saturating_sub(now());
             std::thread::sleep(left.min(20 * MS));
             if let (Some(register), Some(token)) = (register.as_deref_mut(), token) {
@@ -254,11 +254,11 @@ impl<W: Fn(Event)> Worker<W> {
         if lost {
             self.count(Count::Lost);
         }
-        // What was lost and is dropped is not released. Where the keys were gone nothing keeps others out.
+        // A lost lease that is dropped is not released. Where the keys were gone nothing keeps others out.
         let by_time = lease.check().is_err_and(|lost| lost.reason != LossReason::Gone);
         let is_kept = lost && by_time && dice.is_multiple_of(4);
         let kept = if is_kept { promised } else { Duration::ZERO };
-        // Before the release: of one that is killed it must be known whether it can have released.
+        // Told before the release: of a worker that is killed the record must tell whether it can have released.
         resources.iter().for_each(|one| (self.write_down)(Event::Held(held(one, end, kept))));
         let lease = match lease {
             Holds::Alone(lease)
@@ -359,15 +359,15 @@ mod tests {
 
     use super::{super::checker, *};
 
-    /// As those of a process that was stopped between the grant and the moment in which its thread heard of it. Others have each
-    /// of them when the delay is over, which counts from the end that nobody saw.
+    /// Leases as of a process that was stopped between the grant and the moment in which its thread heard of it. Others
+    /// get each when the delay is over, which counts from an end that the process did not see.
     #[test]
     fn what_was_over_before_it_was_seen_is_not_said_to_be_kept_from_then_on() {
         let nodes = [MemoryNode::new(), MemoryNode::new(), MemoryNode::new()];
         let client = Redlock::builder().ttl(SECOND).max_ttl(SECOND).danger_skip_quarantine();
         let client = client.nodes(nodes).blocking_connect().unwrap();
         let history = Mutex::new(History::default());
-        // What is said at a grant, which what is said later takes the place of.
+        // The record of a grant, which later records replace.
         let granted = Mutex::new(Vec::new());
         let worker = |number: usize, wants: Wants| Worker {
             number,

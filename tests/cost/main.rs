@@ -73,7 +73,7 @@ async fn lease(redlock: &Redlock) {
     redlock.acquire("invoice:42").await.unwrap().release().await.unwrap();
 }
 
-/// Time limits that no busy machine reaches: what is sent again because of one would be counted.
+/// Time limits that no busy machine reaches: commands sent again because of one would be counted.
 fn settings(cluster: &Cluster) -> Builder {
     let builder = Redlock::builder().nodes(cluster.urls()).connect_timeout(20 * SECOND);
     let builder = builder.node_timeout(10 * SECOND).close_timeout(60 * SECOND);

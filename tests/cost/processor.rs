@@ -25,7 +25,7 @@ fn spent() -> Duration {
     Duration::new(spent.tv_sec.try_into().unwrap(), spent.tv_nsec.try_into().unwrap())
 }
 
-/// What any lock must do: the key set on all servers, and deleted by a script where it is one's own.
+/// What any lock must do: set the key on all servers, and delete it by a script where it is its own.
 async fn fan_out(connections: &[MultiplexedConnection], sha: &str) {
     let mut set = redis::cmd("SET");
     set.arg("bare:42").arg("0123456789abcdef0123456789abcdef").arg("NX").arg("PX").arg(60_000);

@@ -6,7 +6,7 @@ use quorlock::{LossReason, Redlock, ReleaseError, node::MemoryNode};
 
 use super::{SOON, tokio_threads};
 
-/// A task of tokio has a budget for each time that it is polled, and whoever blocks in one is never polled again.
+/// A tokio task has a budget for each poll, and a call that blocks in one never gets a new one.
 #[test]
 fn hundreds_of_blocking_calls_in_one_task_of_an_executor_are_answered() {
     let nodes = [MemoryNode::new(), MemoryNode::new(), MemoryNode::new()];

@@ -137,7 +137,7 @@ fn a_lease_is_renewed_over_several_ttls() {
     assert_eq!(nodes.keys(), 0);
 }
 
-/// What is given up: a blocked executor renews nothing. Whoever looks at the clock is told the truth.
+/// The price of this: a blocked executor renews nothing. A look at the clock tells the truth.
 #[test]
 fn a_lease_whose_thread_was_blocked_does_not_hold_beyond_its_end() {
     let nodes = Nodes::memory();
@@ -392,7 +392,7 @@ fn nothing_is_left_in_the_runtime_when_the_last_handle_is_gone() {
     });
 }
 
-/// Where nobody can wait for it, it is a release all the same, and says that nothing is on its way.
+/// Where no thread can wait for it, it is a release all the same, and says that nothing is on its way.
 #[test]
 fn a_blocking_release_behind_a_loss_frees_what_has_a_lock_delay() {
     let nodes = Nodes::memory();

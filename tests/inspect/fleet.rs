@@ -73,7 +73,7 @@ fn the_longest_ttl_is_lowered_behind_the_wait_and_not_where_that_is_given_up() {
     assert_eq!(longest(&redlock).0, SECOND);
 }
 
-/// What was told before the other one began, that one does not know.
+/// A watch does not know what was told before it began.
 #[test]
 fn behind_a_watch_that_began_later_nothing_is_lowered() {
     let sim = SimRuntime::new(1);

@@ -61,7 +61,7 @@ fn a_key_whose_end_was_taken_away_is_released_by_its_owner() {
     nodes.iter().for_each(|node| node.set("r", OWNER, None));
     let forced = block_on(connect(&nodes).force_release("r")).unwrap();
     assert_eq!((forced.was.remaining, forced.released), (None, 3));
-    // Nobody knows that one's token: what is told is larger than all that were granted.
+    // That holder's token is not known: the fence is larger than all that were granted.
     assert_eq!(forced.was.token, None);
     assert!(forced.fence > Some(FencingToken::new(0)));
 }
@@ -112,7 +112,7 @@ fn where_another_has_it_by_now_nothing_is_taken() {
     assert_eq!(forced.released, 3);
 }
 
-/// An owner is named, and no lease: whoever has the grant by then has it no longer.
+/// The command names an owner, and no lease: the lease that has the owner's grant by then ends.
 #[test]
 fn a_lease_that_was_handed_on_since_is_ended_too() {
     let nodes = nodes(3);
@@ -142,8 +142,8 @@ fn in_classic_mode_there_is_no_token_to_tell() {
     eventually("it is told", SOON, || lease.check().is_err());
 }
 
-/// Four holders on two handles, and an operator who takes it again and again: every token of whoever it was taken from is below
-/// the fence, and no token is given twice.
+/// Four holders on two handles, and an operator that takes it again and again: every token of the former holder is
+/// below the fence, and no token is given twice.
 #[test]
 fn in_a_crowd_each_fence_is_above_all_tokens_of_the_holder_and_no_token_is_given_twice() {
     let nodes = nodes(3);
@@ -179,7 +179,7 @@ fn in_a_crowd_each_fence_is_above_all_tokens_of_the_holder_and_no_token_is_given
         for (_, token) in had.iter().filter(|(owner, _)| Some(*owner) == forced.was.owner) {
             assert!(*token < fence, "{token} of {forced}");
         }
-        // Otherwise it is that of the next holder, who has counted it.
+        // Otherwise the token is that of the next holder, which is counted already.
         tokens.extend(forced.next.is_none().then_some(fence));
     }
     let own = taken.iter().filter(|forced| forced.next.is_none()).count();

@@ -70,7 +70,7 @@ fn each_has_its_holder_and_other_programs_keys_are_left_out() {
     assert!(of("read").is_shared() && !of("r").is_shared());
 }
 
-/// Names that the first node alone would tell are told by the next one.
+/// The next node lists the names that the first node would have listed.
 #[test]
 fn a_node_that_is_down_hides_nothing_that_a_quorum_holds() {
     let nodes = nodes(3);
@@ -108,7 +108,7 @@ fn a_page_that_is_dropped_is_asked_for_again() {
     assert!(block_on(resources.next_page()).unwrap().is_none());
 }
 
-/// One that is not what a server takes it for would find other names in a test than in production.
+/// A pattern that a node in memory reads otherwise than a server would find other names in a test than in production.
 #[cfg(feature = "redis")]
 #[test]
 fn patterns_mean_the_same_in_memory_and_on_a_server() {

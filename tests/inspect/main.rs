@@ -1,5 +1,5 @@
-//! Goal: what operators ask of a handle is answered by what is there, whatever kind of node it is; and a resource is taken from
-//! the one holder whom a quorum names, and from nobody else.
+//! Goal: a handle answers operators by what is there, whatever kind of node it is; and a resource is taken from the one
+//! holder that a quorum names, and from no other.
 //!
 //! Method: nodes in memory where the answer depends on keys alone, real servers where it depends on a server. The command
 //! `quorlock doctor` has its own tests (`cli/tests/operators`), and findings those of planted facts (`src/inspect`).

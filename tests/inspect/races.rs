@@ -1,5 +1,5 @@
-//! A holder that renews while its resource is taken from it: a key that it sets again is deleted again, and what cannot be ended
-//! is not called ended.
+//! A holder that renews while its resource is taken from it: a key that it sets again is deleted again, and a lease
+//! that cannot be ended is not called ended.
 
 use std::sync::{
     Arc,

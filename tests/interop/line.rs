@@ -1,5 +1,5 @@
-//! Goal: libraries that know nothing of the line barge in on those who wait in it, and break nothing: they get their turns, and
-//! whoever waits in line goes on after each of theirs.
+//! Goal: libraries that know nothing of the line barge in on its waiters, and break nothing: they get their turns, and
+//! the waiters go on after each of them.
 //!
 //! Method: tasks of two clients of ours take one resource over and over, and another library does so beside them. All of them
 //! note when they begin and end, in this process; a plain counter shows whether two were inside at once.
@@ -23,7 +23,7 @@ const MS: Duration = Duration::from_millis(1);
 /// How long each of the others holds it.
 const HOLD: Duration = Duration::from_millis(20);
 const TIME: Duration = Duration::from_secs(6);
-/// So many turns the other library gets at least.
+/// The least number of turns that the other library gets.
 const TURNS: usize = 5;
 
 /// What the lock guards.
@@ -45,7 +45,7 @@ impl Guarded {
     }
 }
 
-/// Somebody who does not wait in line.
+/// A client that does not wait in line.
 trait Barges {
     fn gets_it(&mut self) -> bool;
     fn releases(&mut self);

@@ -1,8 +1,8 @@
 //! Goal: libraries of other languages and this crate exclude each other on the same nodes.
 //!
-//! Method: each library in a process of its own, on real servers. In turns: who holds keeps the other out, and a release
-//! lets it in. All at once: a counter that everybody increments under the lock loses nothing; beside one who does not
-//! take the lock it does, so that a loss would be seen.
+//! Method: each library in a process of its own, on real servers. In turns: the holder keeps the other out, and a
+//! release lets it in. All at once: a counter that all increment under the lock loses nothing; beside a client that
+//! does not take the lock it does, so that a loss would be seen.
 
 use std::time::Duration;
 
@@ -96,8 +96,8 @@ async fn work(redlock: &Redlock, counter: &Server, times: usize) {
     }
 }
 
-/// Everybody increments as often as `each` says, and one more perhaps without the lock: how many increments there were,
-/// and what the counter says.
+/// Each client increments `each` times under the lock, and one more `careless` times without it: how many increments
+/// there were, and what the counter says.
 async fn mixed(each: usize, careless: usize) -> (usize, usize) {
     let (cluster, counter) = (Cluster::start(3), Server::start());
     counter.set("counter", "0", None);

@@ -19,7 +19,7 @@ use madelson::{EXPIRY, Madelson, Waiting};
 
 const MS: Duration = Duration::from_millis(1);
 
-/// A client that keeps nodes from voting which have forgotten, as by default.
+/// A client that lets no node vote that has forgotten, as by default.
 fn ours(cluster: &Cluster) -> Redlock {
     ours_for(cluster, EXPIRY)
 }
@@ -31,8 +31,8 @@ fn ours_for(cluster: &Cluster, ttl: Duration) -> Redlock {
     redlock
 }
 
-/// Readers that follow each other and overlap, for so many turns, with a try of a writer in each. In which turn it got in, and
-/// whether that was behind the last reader.
+/// Readers that follow each other and overlap, for so many turns, with a try of a writer in each. Returns in which turn
+/// the writer got in, and whether that was behind the last reader.
 fn overlapping<R>(
     turns: usize,
     mut read: impl FnMut() -> Option<R>,
@@ -85,7 +85,7 @@ fn readers_that_died_keep_writers_out_of_madelsons_for_as_long_as_others_read() 
     let lease = other.write("q").wait(SOON).blocking().unwrap();
     let here = released.elapsed();
     println!("behind a reader that died 2 ttl ago, a writer waits {theirs:?} there, {here:?} here");
-    // What others renew would keep it for two thirds of its ttl at least.
+    // Renewals of other readers would keep it for two thirds of its ttl at least.
     assert!(theirs > EXPIRY / 2 && here < EXPIRY / 2);
     lease.blocking_release().unwrap();
 }
@@ -222,7 +222,7 @@ fn readers_that_overlap_keep_a_writer_of_xtr_lock_out() {
     eventually("it is alone", SOON, || writer.ask("write 60000") == "got");
 }
 
-/// What it wrote behind its ttl no store can tell from what a writer wrote in time: there is no number to compare.
+/// No store can tell its late write from one in time: there is no number to compare.
 #[test]
 fn a_stopped_writer_of_xtr_lock_writes_beside_a_reader() {
     let (cluster, store) = (Cluster::start(3), Server::start());

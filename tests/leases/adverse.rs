@@ -1,5 +1,5 @@
-//! Goal: what runs in the middle of a release, a hand-over or a loss, and what comes to a bad end there, keeps nobody
-//! who waits from being served, and no lease from being seen to.
+//! Goal: code that runs in the middle of a release, a hand-over or a loss, and that may panic there, keeps no waiter
+//! from being served, and no lease from being seen to.
 //!
 //! Method: virtual time; wakers and a runtime that do something inside the call that is tested.
 
@@ -46,8 +46,8 @@ fn trying(world: &Fixture) -> (Arc<Hostile<impl Fn() + Send + Sync + 'static>>, 
 
 type Tries = Arc<Mutex<Vec<AcquireFuture>>>;
 
-/// So many releases at once wait for turns, and a turn is over when it is known what has come of it: a node that hangs keeps
-/// nobody waiting, neither where a quorum has answered nor where none can.
+/// So many releases at once wait for turns, and a turn is over when its outcome is known. A node that hangs keeps no
+/// release waiting, neither where a quorum has answered nor where none can.
 #[test]
 fn a_node_that_hangs_does_not_hold_up_a_burst_of_releases() {
     const MANY: usize = 1_000;
@@ -69,7 +69,7 @@ fn a_node_that_hangs_does_not_hold_up_a_burst_of_releases() {
     }
 }
 
-/// No validity depends on it: nodes that are slow for a while have ten times as long for it as for a round.
+/// No validity depends on a release: slow nodes have ten times as long for it as for a round.
 #[test]
 fn a_release_that_slow_nodes_confirm_behind_a_node_timeout_is_confirmed() {
     let world = Fixture::with(TTL, |builder| builder.node_timeout(50 * MS));
@@ -127,7 +127,7 @@ fn waiter_for(world: &Fixture, wait: Duration, ttl: Duration) -> AcquireFuture {
     future
 }
 
-/// The keys may be left to expire then, but nobody's lease goes on, and those in line are served.
+/// The keys may be left to expire then, but the lease does not go on, and those in line are served.
 #[test]
 fn a_clock_that_panics_anywhere_in_a_release_keeps_nobody_waiting_behind_it() {
     watched(|| {
@@ -193,7 +193,7 @@ fn a_clock_that_stays_broken_while_a_lease_is_handed_on_keeps_nobody_waiting_beh
     });
 }
 
-/// One whose time is up in line is told so among the timers of all leases.
+/// The timers of all leases also tell a waiter in line that its time is up.
 #[test]
 fn a_clock_that_panics_where_a_wait_ends_costs_no_lease_its_renewals() {
     for nth in 1.. {
@@ -280,7 +280,7 @@ impl fmt::Debug for Hooked {
     }
 }
 
-/// Between the timer that finds that it has been kept for long enough, and what gives it back.
+/// Between the timer that ends its linger, and the step that gives it back.
 #[test]
 fn what_is_taken_at_the_moment_that_it_is_given_back_is_renewed_and_lost_as_ever() {
     taken_when_given_back(2 * SECOND);
@@ -337,8 +337,8 @@ fn taken_when_given_back(kept_for: Duration) {
     assert_eq!(waker.woken(), 1, "it is told of the loss");
 }
 
-/// The place of a process in the lines on the nodes is over when nobody waits in it any more, though somebody still looks
-/// at a lease of before.
+/// The place of a process in the lines on the nodes is over when no caller waits in it any more, though one still looks
+/// at an earlier lease.
 #[test]
 fn whoever_comes_again_stands_behind_those_who_have_come_meanwhile() {
     let world = world();
@@ -383,7 +383,7 @@ fn a_round_that_was_too_late_for_the_heads_ttl_is_no_answer_to_those_with_a_long
     world.pass(9 * MS);
     world.nodes.iter().for_each(|node| node.resume());
     world.pass(500 * MS);
-    // It has asked in place of the first by then, which waits for it.
+    // The second has asked in place of the first by then, and the first waits for it.
     let lease = got(&mut long).unwrap();
     assert!(poll(&mut short).is_pending());
     drop(lease);
@@ -413,8 +413,8 @@ fn a_clock_that_panics_where_several_things_are_due_keeps_nobody_waiting_behind_
     });
 }
 
-/// The clock is asked again for each part of a long list of calls. What was taken out before has been sent by then, and nobody
-/// overtakes it.
+/// The clock is read again for each part of a long list of calls. Calls taken out before have been sent by then, and
+/// none overtakes them.
 #[test]
 fn what_is_taken_out_before_a_panic_of_the_clock_is_sent_first() {
     const MANY: usize = 30;

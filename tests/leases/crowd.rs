@@ -1,5 +1,5 @@
-//! Goal: whatever two processes do with leases of the same resources at once, no two of them hold at any time, tokens rise
-//! from grant to grant, whoever waits without a deadline is served, and nothing is left.
+//! Goal: whatever two processes do with leases of the same resources at once, no two leases hold at any time, tokens
+//! rise from grant to grant, a waiter without a deadline is served, and nothing is left.
 //!
 //! Method: two redlocks on the same nodes in memory, whose commands and answers take random times, each connection in
 //! order; tasks that acquire, try, give up, extend, release, drop, leave to expire and linger at random. The seed is the
@@ -36,7 +36,7 @@ const TASKS: usize = 5;
 const TURNS: usize = 25;
 const LONGEST_TTL: Duration = Duration::from_secs(10);
 
-/// A connection to a node in memory: what is sent arrives in order, whether or not anybody waits for the answer.
+/// A connection to a node in memory: commands arrive in order, whether or not a caller waits for the answer.
 #[derive(Clone)]
 struct Far {
     memory: MemoryNode,
@@ -316,7 +316,7 @@ fn fleet(sim: &SimRuntime) -> (Vec<MemoryNode>, impl Fn() -> Redlock) {
     (memory, connect)
 }
 
-/// Its rounds find nobody who holds the resource, so that it keeps nobody from it.
+/// Its rounds find no holder of the resource, so it keeps no other caller from it.
 #[test]
 fn whoever_asks_for_less_than_a_round_trip_keeps_those_behind_it_from_nothing() {
     let sim = SimRuntime::new(1);

@@ -1,4 +1,4 @@
-//! Goal: a writer that reads on is a reader at once, whatever has become of it, and whatever it was asked for stays so.
+//! Goal: a writer that reads on is a reader at once, whatever has become of it, and keeps all that it was asked for.
 //!
 //! Method: virtual time; nodes that do not answer, or forget; a runtime that panics at each of its calls.
 
@@ -64,7 +64,7 @@ fn whoever_waits_for_the_end_of_the_writer_is_told_at_once() {
     lease.check().unwrap();
 }
 
-/// What was lost stays lost for its reason, for whoever looks at the writer's signal too.
+/// A lost lease stays lost for its reason, and the writer's signal tells the same.
 #[test]
 fn a_writer_that_was_lost_stays_lost_for_the_same_reason() {
     for told in [true, false] {
@@ -76,7 +76,7 @@ fn a_writer_that_was_lost_stays_lost_for_the_same_reason() {
             world.set_all(Manner::Refusing);
             world.pass(TTL);
         } else {
-            // The process stood still, and nobody has looked since.
+            // The process stood still, and no code has looked at the lease since.
             world.machine.suspend(2 * TTL);
         }
         let reason = told.then(|| signal.check().unwrap_err().reason);
@@ -214,7 +214,7 @@ fn nodes_that_forget_are_told_again_and_other_readers_stay_where_they_are() {
     assert_eq!(standing(&world), 0);
 }
 
-/// From two threads at once: whichever comes first, the lease is ended, and the shutdown waits for nothing.
+/// From two threads at once: whichever thread is first, the lease is ended, and the shutdown waits for nothing.
 #[test]
 fn a_shutdown_beside_it_ends_the_lease() {
     const TIMES: usize = 1_000;
@@ -244,7 +244,7 @@ fn a_shutdown_beside_it_ends_the_lease() {
     }
 }
 
-/// Who waits to read need not wait for a poll: its node tells it, or here its own process does.
+/// A waiter that wants to read need not wait for a poll: its node tells it, or here its own process does.
 #[test]
 fn readers_that_are_next_are_let_in_at_once() {
     for (lines, elsewhere) in [(true, true), (true, false), (false, false)] {
@@ -271,7 +271,7 @@ fn readers_that_are_next_are_let_in_at_once() {
     }
 }
 
-/// What was sent for the writer is executed behind it: it is one more node that follows, or is released.
+/// A command of the writer is executed after the downgrade: then one more node follows, or is released.
 #[test]
 fn a_restore_of_the_writer_that_comes_late_follows_or_is_undone() {
     for (released, slow) in
@@ -306,7 +306,7 @@ fn a_restore_of_the_writer_that_comes_late_follows_or_is_undone() {
     }
 }
 
-/// The acquire of the writer is executed behind it, on a node that hung.
+/// The writer's acquire is executed after the downgrade, on a node that hung.
 #[test]
 fn an_acquire_of_the_writer_that_comes_late_follows_or_is_undone() {
     for released in [false, true] {
@@ -334,7 +334,7 @@ fn an_acquire_of_the_writer_that_comes_late_follows_or_is_undone() {
     }
 }
 
-/// Threads of two processes, all on one resource, in real time: nobody writes beside a reader, nobody waits for ever, and
+/// Threads of two processes, all on one resource, in real time: no thread writes beside a reader or waits for ever, and
 /// nothing is left.
 #[test]
 fn threads_that_write_read_on_and_read_never_meet_where_they_must_not() {

@@ -1,5 +1,5 @@
-//! Goal: at most one candidate acts within its term, its work ends with that, and observers report nobody who was not
-//! elected.
+//! Goal: at most one candidate acts within its term, its work ends with that, and observers report no candidate that
+//! was not elected.
 //!
 //! Method: virtual time, nodes that stop answering extensions or forget keys, and work that writes down when it was polled
 //! and when it was dropped.
@@ -122,7 +122,7 @@ fn behind_a_leader_that_is_cut_off_the_next_one_leads_after_the_ttl() {
     let mut next = campaigning(&candidate(&other, "two"));
     world.pass(10 * MS);
     world.set_all(Manner::Refusing);
-    // It is lost, and nobody gives it back.
+    // It is lost, and not given back.
     world.pass(TTL);
     assert!(first.check().is_err());
     world.pass(10 * MS);
@@ -462,7 +462,7 @@ fn what_is_won_too_late_to_stop_in_time_is_no_term() {
     assert!(leadership.check().unwrap() > 900 * MS);
 }
 
-/// What a node in memory does with records; the script is looked at in `tests/scenarios/records.rs`.
+/// Records on a node in memory; `tests/scenarios/records.rs` tests the script.
 #[test]
 fn what_comes_late_gives_way_to_what_was_said_since() {
     let node = MemoryNode::new();
@@ -990,7 +990,7 @@ fn nobody_waits_for_a_runtime_that_is_gone() {
     });
 }
 
-/// So many of them act at this moment.
+/// How many of them act at this moment.
 #[derive(Default)]
 struct Acting {
     now: AtomicUsize,

@@ -196,8 +196,8 @@ pub(crate) enum Manner {
     SlowToRestore(Duration),
     /// It extends what stands of several keys, and says that it has extended all of them.
     ExtendsAPart,
-    /// Whenever it has been asked for an extension, somebody else has the key for so long, if it is free: one who waits, and
-    /// is told by the others that something has happened to it.
+    /// After each extension another client has the key for so long, if it is free: a waiter that the other nodes have
+    /// woken.
     TakenWhenExtended(Duration),
     /// Its counters are so far ahead.
     CountsAhead(Duration),
@@ -235,7 +235,7 @@ impl OddNode {
         self.memory.resume();
     }
 
-    /// Nobody reaches it any more. It keeps what it has.
+    /// No client reaches it any more. It keeps its data.
     pub(crate) fn disconnect(&self) {
         self.memory.disconnect();
     }

@@ -1,5 +1,5 @@
-//! Goal: who waits in the lines on the nodes hears of it where one of them stops voting, since that one wakes nobody any
-//! more and those that are left may be too few to.
+//! Goal: a waiter in the lines on the nodes hears of it if one of them stops voting, since that node wakes no waiter
+//! any more, and too few may be left that do.
 //!
 //! Method: virtual time, and two worlds that are alike in all but that a node of one is cut off in the middle of a pause.
 

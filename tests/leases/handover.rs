@@ -1,7 +1,7 @@
-//! Goal: a lease that is released while somebody waits here is the next one's at once, without a command; each of them is
-//! a lease of its own; and nothing is handed on that might not hold.
+//! Goal: a lease that is released while a waiter is in line here is that waiter's at once, without a command; each is a
+//! lease of its own; and no grant is handed on that might not hold.
 //!
-//! Method: virtual time, nodes that count what they are sent; each end that a lease can have, with somebody in line.
+//! Method: virtual time, nodes that count what they are sent; each end that a lease can have, with a waiter in line.
 
 use std::{
     future::{Future, IntoFuture},
@@ -27,7 +27,7 @@ fn world() -> Fixture {
     Fixture::new(TTL)
 }
 
-/// One who waits for `r` with settings of its own.
+/// A waiter for `r` with settings of its own.
 fn asks(world: &Fixture, request: impl FnOnce(Acquire) -> Acquire) -> AcquireFuture {
     let mut future = request(world.redlock.acquire("r").wait(60 * SECOND)).into_future();
     assert!(poll(&mut future).is_pending());
@@ -42,7 +42,7 @@ fn number(lease: &Lease) -> u64 {
     lease.token().unwrap().get()
 }
 
-/// It is not handed on: the next one is granted by a round, if at all, and has another owner.
+/// It is not handed on: a round grants it to the next waiter, if at all, with another owner.
 #[track_caller]
 fn not_handed_on(world: &Fixture, held: Lease, mut next: AcquireFuture) -> Lease {
     let (owner, token) = (held.owner(), number(&held));
@@ -185,7 +185,7 @@ fn a_row_ends_after_a_turn_and_those_who_may_wait_elsewhere_get_a_moment() {
             row += 1;
             continue;
         }
-        // What frees it has been sent, and nothing that takes it: another program may.
+        // The release has been sent, and no acquire: another program may take it.
         world.pass(MS / 2);
         assert_eq!(keys(&world), 0);
         world.pass(3 * MS);
@@ -213,7 +213,7 @@ fn left_for(world: &Fixture, next: &mut AcquireFuture) -> (Duration, Lease) {
 
 #[test]
 fn leases_that_are_longer_than_a_turn_follow_each_other_at_once() {
-    // Nothing is known of others. No hand-over has taken from them what they would have had without.
+    // Nothing is known of other processes. No hand-over has taken a turn from them.
     let world = Fixture::with(TTL, |builder| builder.classic());
     let mut held = world.acquire("r");
     let mut waiting: Vec<AcquireFuture> = (0..20).map(|_| waiter(&world, 60 * SECOND)).collect();

@@ -138,7 +138,7 @@ fn a_hold_beyond_the_longest_ttl_is_refused_and_nothing_is_sent() {
     assert!(lease.validity() >= max && lease.ttl() <= TTL);
 }
 
-/// Nobody has worked under it.
+/// No work was done under it.
 #[test]
 fn an_acquire_that_nobody_waits_for_any_more_keeps_nobody_out() {
     let world = Fixture::new(TTL);

@@ -1,5 +1,5 @@
-//! Goal: who waits for a resource in one process gets it in the order of arrival, leaves whenever its caller does, costs
-//! no command while it waits behind a lease of its own process, and is told the truth when its time is up.
+//! Goal: the waiters of one process get a resource in the order of arrival, leave whenever their callers do, cost no
+//! command while they wait behind a lease of their own process, and are told the truth when their time is up.
 //!
 //! Method: virtual time; futures that are polled by hand, dropped at every place of the line and at every step of the
 //! engine; another program's key where the nodes have to be asked.
@@ -23,7 +23,7 @@ pub(crate) fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// One who waits for `r`, in line by now.
+/// A waiter for `r`, in line by now.
 pub(crate) fn waiter(world: &Fixture, wait: Duration) -> AcquireFuture {
     let mut future = world.redlock.acquire("r").wait(wait).into_future();
     assert!(poll(&mut future).is_pending());
@@ -144,7 +144,7 @@ fn a_try_knows_what_the_process_holds_and_for_how_long_without_a_command() {
     assert!(nodes.iter().all(|report| report.outcome == NodeOutcome::NotAsked));
     assert_eq!(nodes.iter().count(), 3);
     assert_eq!(contended(Err(error)), (Duration::ZERO, Some(held.validity()), 0, true));
-    // One that is over is in nobody's way, though no timer has said so.
+    // A lease that is over keeps nobody out, though no timer has said so.
     let lease = world.request(world.redlock.acquire("s").ttl(SECOND).without_renewal());
     world.machine.suspend(2 * SECOND);
     drop(world.request(world.redlock.try_acquire("s")));
@@ -193,7 +193,7 @@ fn a_try_asks_for_itself_when_the_one_whose_round_it_shared_has_gone() {
         (0..steps).for_each(|_| _ = world.machine.sim.step());
         drop(head);
         if !is_answered {
-            // Nobody holds it, and nobody has found that somebody does, unless the head had won.
+            // The resource is free, and no round has found it held, unless the head had won.
             match answer(&world, &mut single, SECOND) {
                 Ok(lease) => drop(lease),
                 Err(error) => {

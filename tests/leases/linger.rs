@@ -1,5 +1,5 @@
-//! Goal: a grant that lingers saves round trips and nothing else: nobody holds it meanwhile, it goes back when its time is
-//! up, before a close returns, and with the last handle.
+//! Goal: a grant that lingers saves round trips and nothing else: no caller holds it meanwhile, and it goes back when
+//! its time is up, before a close returns, and with the last handle.
 //!
 //! Method: virtual time, nodes that count what they are sent.
 
@@ -128,7 +128,7 @@ fn what_will_not_do_is_given_back_and_a_round_is_begun() {
     world.pass(MS);
     drop(got(&mut shorter).unwrap());
     world.pass(LINGER + SECOND);
-    // It is lost, and nobody hears of it.
+    // It is lost while no caller has it.
     drop(world.request(world.redlock.acquire("r").linger(3 * TTL)));
     world.nodes.iter().for_each(|node| node.delete("r"));
     world.pass(TTL);
@@ -144,7 +144,7 @@ fn others_are_kept_out_by_hold_at_least_and_not_by_a_linger_on_top() {
     let held = world.request(world.redlock.acquire("r").hold_at_least(500 * MS));
     drop(held);
     world.pass(10 * MS);
-    // What lingers in this process would keep out those of another.
+    // A grant that lingers in this process would keep out another process.
     let other = world.other_process(|builder| builder);
     let mut next = other.acquire("r").wait(10 * SECOND).into_future();
     assert!(poll(&mut next).is_pending());
@@ -224,7 +224,7 @@ fn a_renewal_in_doubt_keeps_it_from_lingering_and_from_being_taken() {
     drop(world.acquire("r"));
 }
 
-/// Behind that nobody would say that another process wants it, and it would be in everybody's way.
+/// After that no node would say that another process wants it, and it would be in the way of all.
 #[test]
 fn it_lingers_for_no_longer_than_the_nodes_tell_of_those_who_come() {
     let world = Fixture::with(TTL, |builder| builder.linger(5 * TTL));
@@ -246,7 +246,7 @@ fn it_is_given_back_at_once_when_another_process_asks_where_the_nodes_tell() {
     // Nobody else waits, so that it lingers for as long as it may.
     drop(at_once(world.redlock.acquire("r")));
     let other = world.other_process(|builder| builder.ttl(TTL).max_ttl(TTL));
-    // One that does not wait is none of those who stand there.
+    // A request that does not wait does not stand in line.
     let mut tries = other.try_acquire("r").into_future();
     assert!(poll(&mut tries).is_pending());
     world.pass(10 * MS);
@@ -258,7 +258,7 @@ fn it_is_given_back_at_once_when_another_process_asks_where_the_nodes_tell() {
     got(&mut theirs).unwrap().check().unwrap();
 }
 
-/// Whoever asked for that wants it to end whatever happens, and nobody has asked for more since.
+/// The caller asked for a lease that ends in any case, and no other has asked for more since.
 #[test]
 fn what_was_not_to_be_renewed_is_not_renewed_while_it_lingers() {
     let world = Fixture::new(TTL);

@@ -232,7 +232,7 @@ fn a_lost_round_is_released_at_once() {
     assert!(!world.nodes[2].has("r"));
 }
 
-/// Its caller looked at the answer too late: nobody has worked under it.
+/// Its caller looked at the answer too late: no work was done under it.
 #[test]
 fn what_nobody_has_taken_is_released_though_it_is_lost() {
     let world = world();
@@ -264,7 +264,7 @@ fn a_key_that_is_restored_stands_for_the_delay_too() {
     assert!(stood > DELAY + TTL - 20 * MS && stood < DELAY + TTL + 20 * MS, "{stood:?}");
 }
 
-/// By then it may be one of a quorum that the holder counted with.
+/// By then the key may be one of the quorum that the holder counted with.
 #[test]
 fn a_key_that_is_restored_behind_the_loss_stands_for_the_delay() {
     for is_dropped in [false, true] {
@@ -312,7 +312,7 @@ fn it_is_handed_on_to_one_that_asks_for_the_same_and_to_no_other() {
     }
 }
 
-/// Of a grant that is handed on it is the last holder's work that may have something on its way.
+/// The work of the last holder of a grant that was handed on may have something on its way.
 #[test]
 fn one_that_was_handed_on_and_lost_keeps_others_out() {
     let world = world();
@@ -404,7 +404,7 @@ fn one_that_is_longer_with_the_ttl_than_max_ttl_is_refused_and_nothing_is_sent()
     assert!(refused.is_err(), "max_ttl is the ttl");
 }
 
-/// Whoever is told what is accepted at most gets it.
+/// The error names the longest hold that is accepted, and that hold is granted.
 #[test]
 fn a_hold_that_is_too_long_with_the_delay_is_refused_with_the_longest_that_is_not() {
     let world = Fixture::with(TTL, |builder| builder.max_ttl(MOST));
@@ -489,7 +489,7 @@ fn a_shutdown_has_ended_when_lost_work_has_and_leaves_its_keys() {
     assert_eq!(keys(&world), 3);
 }
 
-/// It was told in time, and went on.
+/// The work was told in time, and went on.
 #[test]
 fn work_that_outlives_its_lease_behind_a_shutdown_keeps_others_out() {
     let settings = |builder: Builder| builder.max_ttl(MOST).lock_delay(DELAY).close_timeout(MOST);
@@ -513,7 +513,7 @@ fn work_that_outlives_its_lease_behind_a_shutdown_keeps_others_out() {
     assert_eq!(keys(&world), 3);
 }
 
-/// Nobody has worked under it, so that nothing is on its way.
+/// No work was done under it, so that nothing is on its way.
 #[test]
 fn what_nobody_has_taken_is_released_though_its_thread_panics() {
     let world = world();
@@ -529,7 +529,7 @@ fn what_nobody_has_taken_is_released_though_its_thread_panics() {
     is_free(&world);
 }
 
-/// It would have less than it asks for, and nobody would tell.
+/// It would have a shorter delay than it asks for, without an error.
 #[test]
 fn a_lease_is_shared_with_one_that_asks_for_no_longer_delay() {
     let world = world();

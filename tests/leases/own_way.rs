@@ -1,6 +1,6 @@
-//! Goal: a process is not in its own way: whatever it has given back before it asks is released on every node before that
-//! asks, also where a release waits for its turn behind many; and a place in the lines on the nodes that nobody here waits
-//! with any more keeps out nobody else here.
+//! Goal: a process is not in its own way: a lease that it gives back before it asks is released on every node before
+//! the request arrives there, also where the release waits for its turn behind many; and a place in the lines on the
+//! nodes with which no caller here waits any more keeps out no other caller here.
 //!
 //! Method: virtual time, whose executor begins what is ready in any order; requests for one round, which would be told;
 //! nodes that lose what gives up a place.
@@ -143,7 +143,7 @@ fn a_writer_that_reads_on_is_in_no_readers_way_from_then_on() {
     }
 }
 
-/// No more than 256 of them are sent beside their turns, so that they leave room for renewals: who waits gets it all the same.
+/// No more than 256 of them are sent out of turn, to leave room for renewals: the waiter gets it all the same.
 #[test]
 fn whoever_waits_behind_very_many_readers_gets_it_when_they_have_been_released() {
     const MANY: usize = 900;
@@ -167,7 +167,7 @@ fn whoever_waits_behind_very_many_readers_gets_it_when_they_have_been_released()
     held.check().unwrap();
 }
 
-/// What one who waits wants it for, of whom a process has two places in a line: one to read, and one for all else.
+/// What a waiter wants it for. A process has two places in a line: one to read, and one for all else.
 #[derive(Clone, Copy, Debug)]
 enum Wants {
     Read,
@@ -175,7 +175,7 @@ enum Wants {
     Several,
 }
 
-/// One who waits here, as somebody else holds it. Awaited, it ends with whether it has got it; the lease is over then.
+/// A waiter here, behind another holder. Awaited, it returns whether it has got it; the lease is over then.
 fn wants(world: &Fixture, what: Wants) -> Pin<Box<dyn Future<Output = bool> + Send>> {
     let wait = 60 * SECOND;
     let several = ["a", "r"];
@@ -204,7 +204,7 @@ const PAIRS: [(Wants, Wants); 4] = [
     (Wants::Several, Wants::Read),
 ];
 
-/// The line lives on for as long as anybody asks, and the nodes tell nobody that one does not come who is connected.
+/// The line lives on while any client asks, and a node does not forget a waiter that is connected but does not come.
 #[test]
 fn who_gave_up_keeps_nobody_here_out_also_where_what_it_said_is_lost() {
     for (gone, comes) in PAIRS {
@@ -232,7 +232,7 @@ fn who_gave_up_keeps_nobody_here_out_also_where_what_it_said_is_lost() {
     }
 }
 
-/// In the lines on the nodes that is the same client.
+/// In the lines on the nodes both are the same client.
 #[test]
 fn who_waits_here_is_passed_by_nobody_here() {
     for (before, behind) in PAIRS {

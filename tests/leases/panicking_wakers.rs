@@ -1,4 +1,4 @@
-//! Goal: a waker that panics costs nobody anything: no other waiter, no other lease, no task of the engine.
+//! Goal: a waker that panics harms no other waiter, no other lease and no task of the engine.
 //!
 //! Method: it panics when it is woken, when it is dropped, or once more when its panic is caught, inside the call that
 //! wakes it.

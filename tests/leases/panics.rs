@@ -230,8 +230,8 @@ fn nodes_are_admitted_after_one_has_panicked() {
         let world = World::new();
         world.all_ready(&what);
         world.nodes[0].arm(verb, when);
-        // Both have to be admitted, one of them by a task that has seen the panic of the other; but one that panics
-        // when it is looked at has to be looked at again for its own sake.
+        // Both have to be admitted, one by a task that has seen the panic of the other; but a node that panics at a
+        // look has to be looked at again.
         if verb == Verb::Status {
             // A node in memory tells of its end and of its start, and is looked at twice each time.
             (0..5).for_each(|_| world.nodes[0].arm(verb, when));

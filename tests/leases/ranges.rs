@@ -1,5 +1,5 @@
-//! Goal: several tokens are asked for where all nodes count them, and one at a time where any does not; whoever has the
-//! resource next has the larger token.
+//! Goal: several tokens are asked for where all nodes count them, and one at a time where any does not; the next holder
+//! has the larger token.
 //!
 //! Method: threads that take one resource from each other, on nodes in memory that note for how many tokens they are asked.
 

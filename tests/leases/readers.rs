@@ -1,5 +1,5 @@
-//! Goal: a reader's lease is a lease: one round trip, renewed, restored and released as any other; several of one process have
-//! it together, and stand in nobody's way here but a writer's.
+//! Goal: a reader's lease is a lease: one round trip, renewed, restored and released as any other; several of one
+//! process hold it together, and keep out only writers here.
 //!
 //! Method: virtual time, nodes that count what they are sent.
 
@@ -145,7 +145,7 @@ fn readers_and_writers_of_one_process_and_others_wait_for_each_other() {
     }
 }
 
-/// Else it would keep them out for as long as those inside renew.
+/// Otherwise its place would keep them out for as long as the readers inside renew.
 #[test]
 fn a_writer_that_gave_up_keeps_no_reader_out_also_where_what_it_said_is_lost() {
     for (of_a_set, comes_back) in [(false, false), (true, false), (false, true)] {
@@ -220,8 +220,8 @@ fn a_shutdown_ends_readers_too() {
     assert_eq!(standing(&world), 0);
 }
 
-/// Two thousand of one resource took half a minute, and of two thousand a second, by a look at each pair of them for each one that
-/// came or went. Both by turns, since the machine may be busy.
+/// Two thousand on one resource took half a minute, and on two thousand resources a second, when each that came or went
+/// cost a look at each pair. Both run by turns, since the machine may be busy.
 #[tokio::test]
 async fn two_thousand_readers_of_one_resource_cost_about_what_as_many_of_others_do() {
     let redlock = Redlock::connect([MemoryNode::new()]).await.unwrap();
@@ -240,7 +240,7 @@ async fn two_thousand_readers_of_one_resource_cost_about_what_as_many_of_others_
     drop(redlock.try_write("one").await.unwrap());
 }
 
-/// A node knows it as what others may read beside.
+/// On how many nodes the key is a readers' key.
 fn shared(world: &Fixture) -> usize {
     let is_shared =
         |value: Option<Vec<u8>>| value.is_some_and(|value| value.starts_with(b"shared"));
@@ -329,7 +329,7 @@ fn the_rest_of_the_tokens_of_a_writer_that_reads_is_nobodys() {
         let lease = hot.downgrade().unwrap();
         world.pass(SECOND);
         let seen = reader.as_mut().map(|reader| got(reader).token());
-        // Whoever waits here stands in the line on the nodes by now, so that nobody comes before.
+        // The waiter here stands in the line on the nodes by now, so that no other comes before it.
         let mut late = other.try_read("r").into_future();
         assert!(poll(&mut late).is_pending());
         world.pass(MS);

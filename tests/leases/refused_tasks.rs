@@ -1,4 +1,4 @@
-//! Goal: a runtime that refuses a task, or panics, costs nobody anything but what it was asked for then.
+//! Goal: a runtime that refuses a task, or panics, costs only the operation that it was asked for then.
 //!
 //! Method: the machine refuses one task, or panics once, when it is asked for something for the first, second,
 //! third... time, while several leases are held.

@@ -1,7 +1,7 @@
 //! Goal: a lease gets its key back on a node that has lost it, also while others ask for the resource all the time.
 //!
-//! Method: virtual time, and a node on which somebody else has the key for a moment behind each extension: an extension is
-//! what those who wait are told of, so that their rounds come at the very moment at which a restore does.
+//! Method: virtual time, and a node on which another client has the key for a moment after each extension: an extension
+//! wakes the waiters, so that their rounds come at the very moment at which a restore does.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ fn a_key_that_others_have_for_a_moment_behind_each_renewal_is_restored() {
     lease.check().unwrap();
 }
 
-/// A round that too few nodes have confirmed says nothing of who may have the key by now.
+/// After a renewal that too few nodes have confirmed, another client may have the key by now.
 #[test]
 fn a_key_is_not_set_again_before_a_quorum_has_confirmed_the_lease() {
     let world = Fixture::new(TTL);
@@ -40,7 +40,7 @@ fn a_key_is_not_set_again_before_a_quorum_has_confirmed_the_lease() {
     lease.check().unwrap();
 }
 
-/// Whoever has it for longer than that is not asked again before the next renewal, and nothing is restored behind the end.
+/// A key that another has for longer is not tried again before the next renewal, and nothing is restored after the end.
 #[test]
 fn a_restore_that_is_in_somebodys_way_is_tried_once_more_and_not_behind_the_end() {
     let world = Fixture::new(TTL);
@@ -51,7 +51,7 @@ fn a_restore_that_is_in_somebodys_way_is_tried_once_more_and_not_behind_the_end(
     let renewals = world.nodes[2].extensions();
     world.pass(3 * TTL);
     let renewals = world.nodes[2].extensions() - renewals;
-    // An extension, and of what it found to be somebody else's no restore at all.
+    // Only extensions: a key that another has is not restored at all.
     assert_eq!(world.nodes[2].sent() - before, renewals);
     world.nodes[2].set(Manner::TakenWhenExtended(50 * MS));
     world.nodes[2].delete("r");
@@ -64,7 +64,7 @@ fn a_restore_that_is_in_somebodys_way_is_tried_once_more_and_not_behind_the_end(
     assert!(!world.nodes[2].has("r"));
 }
 
-/// Whoever else asks there meanwhile would have it, and with that of another node the lease would be lost.
+/// Otherwise another client that asks there would get it, and with one more node the lease would be lost.
 #[test]
 fn a_key_is_restored_soon_after_a_node_votes_again_that_has_lost_it() {
     const TTL: Duration = Duration::from_secs(30);

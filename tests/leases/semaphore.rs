@@ -1,6 +1,6 @@
 //! Goal: a permit is a lease on one slot, had in one round trip where one is free; never more are held than there are;
-//! whoever waits, here or in another process, has one as soon as any slot is free, in the order of arrival; and nothing is
-//! left of those who go away.
+//! a waiter, here or in another process, has one as soon as any slot is free, in the order of arrival; and waiters that
+//! go away leave nothing.
 //!
 //! Method: virtual time, nodes that count what they are sent, hang, and lose keys.
 
@@ -194,14 +194,14 @@ fn what_a_node_picks_late_is_released_again_and_the_slot_that_was_won_filled_in(
     let world = Fixture::new(TTL);
     let semaphore = semaphore(&world.redlock, 2);
     for turn in 0..12 {
-        // One slot is taken on one node by somebody who does not count, so that this one picks the other.
+        // Another program has taken one slot on one node, so that the node picks the other.
         let odd = &world.nodes[turn % 3];
         odd.hold("s/0");
         if turn % 2 == 0 {
             odd.hang();
         }
         let permit = got(&world, semaphore.acquire()).unwrap();
-        // What is in somebody's way is filled in once more, a moment later, and not again.
+        // A slot whose place is taken is filled in once more, a moment later, and not again.
         world.pass(30 * MS);
         if turn % 2 == 0 {
             odd.resume();
@@ -221,7 +221,7 @@ fn what_a_node_picks_late_is_released_again_and_the_slot_that_was_won_filled_in(
     }
 }
 
-/// Where a node has picked the other one: long before the first renewal, which would find that it lacks there.
+/// Where a node has picked the other slot: long before the first renewal, which would find the key missing there.
 #[test]
 fn a_slot_is_filled_in_as_soon_as_what_was_picked_in_its_place_is_released() {
     let world = Fixture::new(TTL);
@@ -270,7 +270,7 @@ fn a_caller_that_goes_away_at_any_moment_leaves_nothing() {
                 drop(held);
                 world.pass(200 * MS);
                 assert_eq!(standing(&world, 2), [0; 2], "lines {lines}, {taken}, {step}");
-                // Whoever comes next is in nobody's way.
+                // The next two find both permits free.
                 let both = [(); 2].map(|()| got(&world, semaphore.try_acquire()).unwrap());
                 drop(both);
             }
@@ -298,7 +298,7 @@ fn a_close_turns_those_away_who_wait_and_a_quorum_that_is_gone_is_told() {
     }
 }
 
-/// Twelve clients for ten permits: a permit that is released is had by one who waits at once, and by each in turn.
+/// Twelve clients for ten permits: a released permit goes to a waiter at once, and to each in turn.
 #[test]
 fn a_permit_that_is_released_is_in_use_again_at_once_while_anybody_waits() {
     const CLIENTS: usize = 12;
@@ -350,7 +350,7 @@ fn work_runs_under_a_permit_which_is_released_behind_it_and_is_dropped_when_that
     drop(got(&world, semaphore.try_acquire()).unwrap());
 }
 
-/// `s/` is nobody's slot: whoever locks it neither waits for those who wait for permits nor takes their place.
+/// `s/` is no slot: a lease on it neither waits for the waiters for permits nor takes their place.
 #[test]
 fn a_lease_on_a_name_that_looks_like_the_line_of_a_semaphore_has_nothing_to_do_with_it() {
     let world = Fixture::new(TTL);
@@ -407,7 +407,7 @@ fn whoever_is_next_here_has_a_permit_one_round_trip_after_the_release() {
         drop(held);
         world.pass(11 * MS);
         held = ready(next);
-        // The release and its round; whoever is the next asks, takes its place in the line, and waits.
+        // The release and its round; the next waiter asks, takes its place in the line, and waits.
         world.pass(50 * MS);
         assert!(world.sent() - sent <= 12, "{}", world.sent() - sent);
     }

@@ -1,7 +1,7 @@
-//! Goal: who waits sees its place, here and in the lines on the nodes; takes that as soon as it has found the resource held; and
-//! takes it again on a node that may have lost it.
+//! Goal: a waiter sees its place, here and in the lines on the nodes; takes it as soon as it has found the resource
+//! held; and takes it again on a node that may have lost it.
 //!
-//! Method: virtual time, nodes that count what they are sent, another process that holds what is waited for.
+//! Method: virtual time, nodes that count what they are sent, another process that holds the resource.
 
 use std::{
     future::{Future, IntoFuture},
@@ -42,7 +42,7 @@ fn who_waits_sees_how_many_come_before_it_and_who_holds_it() {
     assert_eq!((place.here, place.holder), (0, Some(lease.owner().to_string())));
 }
 
-/// A round is for all who ask meanwhile, and how long each has waited is its own.
+/// All who ask meanwhile share a round, but each is told its own waiting time.
 #[test]
 fn who_shares_a_round_is_told_for_how_long_it_has_waited_itself() {
     let world = Fixture::new(TTL);
@@ -61,7 +61,7 @@ fn who_shares_a_round_is_told_for_how_long_it_has_waited_itself() {
     assert_eq!(world.sent() - sent, 0);
 }
 
-/// What has been found of the resource is told to all who wait here.
+/// All waiters here are told what the head's round has found.
 #[test]
 fn who_asks_once_is_told_what_the_head_has_found_and_that_it_has_not_waited() {
     let world = Fixture::new(TTL);
@@ -80,7 +80,7 @@ fn who_asks_once_is_told_what_the_head_has_found_and_that_it_has_not_waited() {
     assert_eq!((waited, world.sent() - sent), (Duration::ZERO, 0));
 }
 
-/// Without a pause: until then nobody is told that it waits, and whoever comes later may be let in before it.
+/// Without a pause: until then no node knows that it waits, and a later client may be let in before it.
 #[test]
 fn who_finds_all_permits_taken_takes_its_place_at_once() {
     let world = Fixture::new(TTL);
@@ -104,7 +104,7 @@ fn who_finds_all_permits_taken_takes_its_place_at_once() {
     assert!(late().is_pending() && polled().is_ready());
 }
 
-/// Without it the node would let in anybody, and tell nobody that it is free.
+/// Without its line the node would let in any client, and tell none that the resource is free.
 #[test]
 fn who_waits_asks_soon_when_a_node_votes_again_that_has_lost_its_line() {
     let world = Fixture::new(SECOND);

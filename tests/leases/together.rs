@@ -119,7 +119,7 @@ fn it_is_handed_on_to_who_wants_the_same_and_lets_those_in_who_want_a_part_of_it
         assert!(lease.owner() == owner && lease.token().unwrap() > token);
     }
     assert_eq!(world.sent(), sent, "without a command");
-    // One who wants a part of it is let in after a turn, which is 10 ms.
+    // A waiter for a part of it is let in after a turn, which is 10 ms.
     let mut part = waits_for(&world.redlock, &["b"]);
     let mut turns = 0;
     while poll(&mut part).is_pending() {
@@ -168,8 +168,8 @@ fn a_key_that_a_node_has_lost_is_set_again_and_the_node_counts_from_then_on() {
     assert_eq!(standing(&world), [0; 3]);
 }
 
-/// One key of a set is deleted by others, on one node and later on another. Whether its holder still believes in it while
-/// somebody else has that key.
+/// Others delete one key of a set, on one node and later on another. Whether its holder still believes in it while
+/// another client has that key.
 fn is_had_twice(manner: Manner) -> bool {
     let world = Fixture::new(TTL);
     world.set_all(manner);
@@ -193,7 +193,7 @@ fn nodes_that_extend_a_part_of_a_set_are_found_out() {
     assert!(is_had_twice(Manner::ExtendsAPart), "a test that finds nothing proves nothing");
 }
 
-/// One who has a resource for a while over and over, and how often.
+/// A task that holds a resource for a while over and over, and how often it did.
 struct Part {
     name: &'static str,
     asks: Option<AcquireFuture>,
@@ -220,7 +220,7 @@ impl Part {
     }
 }
 
-/// They come to their ends at different times, and so never leave all of it free by themselves.
+/// The tasks release at different times, and so never leave all of it free by themselves.
 #[test]
 fn a_set_is_served_soon_beside_tasks_of_its_own_process_that_want_a_part_of_it() {
     for (lines, crowd) in [(false, 1), (true, 1), (false, 3), (true, 3)] {
@@ -261,7 +261,7 @@ fn a_set_is_served_soon_beside_tasks_of_its_own_process_that_want_a_part_of_it()
     }
 }
 
-/// Nobody of this process can help it.
+/// No task of this process can help the set.
 #[test]
 fn beside_a_set_that_waits_for_another_process_tasks_go_on() {
     let world = Fixture::new(TTL);
@@ -275,7 +275,7 @@ fn beside_a_set_that_waits_for_another_process_tasks_go_on() {
         assert!(poll(&mut set).is_pending());
         world.pass(MS);
     }
-    // Each leaves it the moment of a grace, and for a part of the time it has all of it.
+    // Each task leaves the set the moment of a grace, and for a part of the time the set has all of it.
     assert!(part.leases >= 100, "{}", part.leases);
 }
 
@@ -295,8 +295,8 @@ fn whoever_asks_once_is_told_which_of_them_is_in_the_way() {
     assert_eq!(standing(&world), [0, 3, 0]);
 }
 
-/// A process has one place in the line of a resource, whatever it wants it for: one of its requests that leaves must not
-/// take along the place of another.
+/// A process has one place in the line of a resource, for all of its requests: a request that leaves must not take away
+/// the place of another.
 #[test]
 fn who_gives_up_a_set_does_not_take_the_place_of_those_who_want_a_part_of_it() {
     for (leaves, stays) in [(&SET[..], &["b"][..]), (&["b"], &SET), (&["b", "x"], &["b", "y"])] {
@@ -359,7 +359,7 @@ fn sets_are_extended_together_as_far_as_their_keys_go() {
     assert!(most > 32 && most <= 128, "{most} keys");
 }
 
-/// Behind 160 ms for a fourth of that: what is in its way is likely to go meanwhile, and nobody is to come anew.
+/// After 160 ms, for a fourth of that: the key in its way is likely to go meanwhile, and newcomers must stay away.
 #[test]
 fn whoever_comes_anew_leaves_a_part_to_a_set_that_has_waited_here_for_long() {
     let world = Fixture::new(TTL);
@@ -375,7 +375,7 @@ fn whoever_comes_anew_leaves_a_part_to_a_set_that_has_waited_here_for_long() {
     got(&mut anew).unwrap().check().unwrap();
 }
 
-/// Whoever comes for it does not wait here, so that it would be kept as nobody's until nobody wants it any more.
+/// The set does not wait in the line of `b` here, so a lease on `b` that lingered would keep it waiting.
 #[test]
 fn what_a_set_waits_for_here_does_not_linger() {
     let world = Fixture::with(TTL, |builder| builder.linger(5 * SECOND));
@@ -387,7 +387,7 @@ fn what_a_set_waits_for_here_does_not_linger() {
     got(&mut set).unwrap().check().unwrap();
 }
 
-/// The moment that it is left to others is for one who wants a part of it, and goes with that one.
+/// The moment that is left to others is for a waiter that wants a part of it, and goes with that waiter.
 #[test]
 fn whoever_comes_anew_rests_for_nobody_who_has_gone() {
     let world = Fixture::new(TTL);

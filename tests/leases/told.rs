@@ -147,7 +147,7 @@ fn a_set_is_one_lease_and_is_named_whole() {
     );
 }
 
-/// Who has none has asked for any of them.
+/// A request without a slot has asked for any of them.
 #[test]
 fn a_permit_is_a_lease_on_its_slot() {
     let told = told(|world, held| {

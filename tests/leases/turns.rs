@@ -1,5 +1,5 @@
-//! Goal: where many ask at once, each waits for its turn and for nobody else; whoever goes away, and whatever comes to a bad end
-//! while turns are given, keeps nobody from one; and fewer ask at once where nodes are too slow, not where they are gone.
+//! Goal: where many ask at once, each waits for its turn alone; a caller that goes away, or a panic while turns are
+//! given, keeps no other from its turn; and fewer ask at once where nodes are too slow, not where they are gone.
 //!
 //! Method: virtual time, as many as may ask at once of nodes that hang, and a clock that panics.
 
@@ -14,10 +14,10 @@ use crate::{
 
 const TTL: Duration = Duration::from_secs(10);
 
-/// So many may ask at once in the beginning.
+/// How many may ask at once in the beginning.
 const AT_ONCE: usize = 64;
 
-/// So often the clock is asked at least until a turn has been given to one who waited for it.
+/// How often at least the clock is read until a waiter has been given a turn.
 const FIRST_ANSWERS: usize = 12;
 
 fn waits_for(redlock: &Redlock, name: &str) -> AcquireFuture {
@@ -50,7 +50,7 @@ fn whoever_goes_once_it_is_answered_takes_nobodys_turn_along() {
     got(&mut first).unwrap().check().unwrap();
 }
 
-/// One of those who ask may be lost with it, and no more.
+/// One request may be lost with it, and no more.
 #[test]
 fn a_clock_that_panics_while_turns_are_given_keeps_nobody_from_one() {
     for nth in 1..=FIRST_ANSWERS {
@@ -104,7 +104,7 @@ fn fewer_take_turns_at_once_behind_a_round_that_was_too_slow_and_not_behind_one_
     assert_eq!((slow, gone), (AT_ONCE / 2, AT_ONCE));
 }
 
-/// Behind a burst nothing is left among the timers, and nobody would look again.
+/// After a burst nothing is left among the timers, and no task would look again.
 #[test]
 fn of_very_many_whose_time_is_up_at_once_each_is_told() {
     const MANY: usize = 1_000;
@@ -112,7 +112,7 @@ fn of_very_many_whose_time_is_up_at_once_each_is_told() {
     let late = |n| world.redlock.acquire(format!("late {n}")).wait(20 * MS).into_future();
     let mut late: Vec<AcquireFuture> = (0..MANY).map(late).collect();
     late.iter_mut().for_each(|late| assert!(poll(late).is_pending()));
-    // The nodes hang, and nobody else does anything meanwhile.
+    // The nodes hang, and nothing else happens meanwhile.
     world.pass(100 * MS);
     for (place, late) in late.iter_mut().enumerate() {
         let error = got(late).expect_err("all turns are taken");

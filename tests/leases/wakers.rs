@@ -1,4 +1,4 @@
-//! Goal: a waker may look at what it is told of, or drop it, and whoever waits is woken by the waker it gave last.
+//! Goal: a waker may look at the lease that it is told of, or drop it, and a waiter is woken by the waker it gave last.
 //!
 //! Method: `std::task::Wake` by hand, so that it runs inside the call that wakes it.
 
@@ -155,7 +155,7 @@ fn a_waker_of_whoever_shuts_down_may_look_at_a_lease() {
     });
 }
 
-/// In an outage whoever asks once is refused at once, and asks again.
+/// In an outage a caller that asks once is refused at once, and asks again.
 #[test]
 fn a_loss_is_told_on_time_however_many_come_meanwhile_and_are_refused_at_once() {
     const MANY: usize = 30_000;
@@ -194,7 +194,7 @@ fn a_loss_is_told_on_time_however_many_come_meanwhile_and_are_refused_at_once() 
     });
 }
 
-/// As behind a suspend: both are due. What is told may take long, as it is code of a user.
+/// As after a suspend: both are due. Telling may take long, since it runs a user's code.
 #[test]
 fn an_extension_is_sent_before_anybody_is_told_of_another_loss() {
     watched(|| {
@@ -218,7 +218,7 @@ fn an_extension_is_sent_before_anybody_is_told_of_another_loss() {
     });
 }
 
-/// The time of their rounds runs by then, and whoever is told first may take long.
+/// The time of their rounds runs by then, and the waker that is told first may take long.
 #[test]
 fn all_rounds_that_have_begun_are_sent_before_anybody_is_told() {
     const MANY: usize = 64;

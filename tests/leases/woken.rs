@@ -1,5 +1,5 @@
-//! Goal: who waits here is woken by what this process itself gives back, and only where that makes room; and what was taken
-//! again in the very moment at which its time was up is looked after.
+//! Goal: a waiter here is woken when this process itself gives back the resource, and only where that makes room; and a
+//! grant that was taken again in the very moment at which its time was up is looked after.
 //!
 //! Method: virtual time, nodes that lose releases or tell nobody of them, and a waker that acquires.
 
@@ -32,7 +32,7 @@ fn who_waits_here_for_a_permit_asks_at_once_when_one_is_given_back_here() {
     let mut polled = || Pin::new(&mut next).poll(&mut Context::from_waker(Waker::noop()));
     assert!(polled().is_pending());
     world.pass(100 * MS);
-    // Whatever is sent to them, they tell nobody that it is gone.
+    // Whatever they are sent, these nodes wake no waiter.
     world.set_all(Manner::Forgetful);
     let sent = world.sent();
     drop(held);
@@ -42,7 +42,7 @@ fn who_waits_here_for_a_permit_asks_at_once_when_one_is_given_back_here() {
     assert_eq!(world.sent() - sent, releases + round);
 }
 
-/// It would be denied, and each of those who wait would ask in vain.
+/// It would be denied, and each waiter would ask in vain.
 #[test]
 fn who_waits_here_does_not_ask_because_of_a_release_that_keeps_others_out() {
     let world = Fixture::new(TTL);
@@ -54,7 +54,7 @@ fn who_waits_here_does_not_ask_because_of_a_release_that_keeps_others_out() {
     drop(held);
     world.pass(100 * MS);
     assert!(poll(&mut next).is_pending());
-    // Whoever is first asks for how long that is, takes its place in the lines, and waits.
+    // The first waiter asks how long that is, takes its place in the lines, and waits.
     let (releases, rounds) = (world.nodes.len(), 2 * world.nodes.len());
     assert_eq!(world.sent() - sent, releases + rounds);
     world.pass(TTL / 2);
@@ -69,7 +69,7 @@ fn lease_near_its_end(world: &Fixture, before: Duration) -> Lease {
     lease
 }
 
-/// The task that gives it back tells others first, and one of those takes it: nobody else would put it among the timers.
+/// The task that gives it back wakes others first, and one takes it: only this task could put it among the timers.
 #[test]
 fn what_is_taken_by_a_waker_as_its_linger_ends_is_renewed() {
     let world = || {

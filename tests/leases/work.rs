@@ -1,5 +1,5 @@
-//! Goal: work under a lease, a reader's or a permit is polled while that holds by the clock, and no longer, also in a process
-//! that stood still; and what it leaves behind is left to others as the lease says.
+//! Goal: work under a lease, a reader's lease or a permit is polled while that holds by the clock, and no longer, also
+//! in a process that stood still; and then others are let in as the lease says.
 //!
 //! Method: virtual time, on a machine that is suspended; futures that are polled by hand.
 
@@ -73,7 +73,7 @@ fn in_a_process_that_stood_still_work_is_polled_no_more() {
     }
 }
 
-/// It has come to its end, and the loss before that: what it has sent may be on its way.
+/// The work has ended, but after the loss: what it has sent may be on its way.
 #[test]
 fn work_that_ended_behind_the_loss_leaves_the_keys_for_the_lock_delay() {
     let (ttl, delay) = (2 * SECOND, 4 * SECOND);

@@ -361,7 +361,7 @@ fn contention_with_a_label() -> Option<Found> {
     Some(Found::on(redlock.try_acquire("r").blocking().unwrap_err(), &cluster))
 }
 
-/// Nobody holds it, and the first in line has not come yet.
+/// It is free, and the first in line has not come yet.
 fn contention_with_a_line() -> Option<Found> {
     let (cluster, redlock) = three_connected();
     for server in &cluster {

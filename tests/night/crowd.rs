@@ -12,8 +12,8 @@ use super::{Log, SECOND};
 const BURST: usize = 5_000;
 const HELD: usize = 50;
 
-/// Every event costs the engine thread some time, and so does the span that it is told in. What is shown here is not how
-/// fast that is, but that it costs no lease, and that the log is not filled by it.
+/// Every event costs the engine thread some time, and so does the span that it is told in. This test does not show how
+/// fast that is, but that it costs no lease, and does not fill the log.
 #[test]
 fn a_burst_of_requests_in_spans_costs_no_held_lease_and_few_lines() {
     let (log, _turn) = Log::of_process();
@@ -51,7 +51,7 @@ fn a_burst_of_requests_in_spans_costs_no_held_lease_and_few_lines() {
     assert_eq!(lost, 0, "{crowded} of {bursts} * {BURST} were not granted in time");
     assert_eq!(granted + crowded, bursts * BURST, "a lease of a burst was lost");
     let lines = log.lines();
-    // Each is told of in its own span, for whoever looks that closely.
+    // At this level of the log each is told of in its own span.
     let told = lines.iter().filter(|line| line.contains("acquired") && line.contains("burst:"));
     let in_span = told.filter(|line| {
         let n = line.split("burst:").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();

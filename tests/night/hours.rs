@@ -77,7 +77,7 @@ fn an_outage_of_an_hour_is_told_once_a_minute_with_the_time_that_it_has_lasted()
         nodes[..3].iter().for_each(MemoryNode::kill);
         let end = runtime.now().saturating_add(3602 * SECOND);
         while runtime.now() < end {
-            // Somebody tries all the time, which is no line of its own.
+            // A client tries all the time, which is no line of its own.
             let request = redlock.acquire("r").wait(500 * MS);
             runtime.block_on(request.into_future()).unwrap_err();
             runtime.pass(500 * MS);
@@ -155,7 +155,7 @@ fn who_asks_again_and_again_for_a_minute_is_told_of_once() {
     let lines = five(Level::INFO, |runtime, nodes, redlock| {
         let _held = other(runtime, nodes, &["r".to_owned()]);
         let end = runtime.now().saturating_add(600 * SECOND);
-        // As a loop of a service does it: nobody waits for the resource in between.
+        // As a loop of a service does it: it does not wait for the resource in between.
         while runtime.now() < end {
             let request = redlock.acquire("r").wait(4 * SECOND);
             assert!(runtime.block_on(request.into_future()).unwrap_err().is_contended());

@@ -1,5 +1,5 @@
-//! Goal: whoever reads the log at night learns what is wrong, of whom and since when, on one screen; and a trouble that
-//! lasts or comes back does not fill it.
+//! Goal: a reader of the log at night learns what is wrong, with which node or lease and since when, on one screen; and
+//! a trouble that lasts or comes back does not fill it.
 //!
 //! Method: a subscriber writes down what an ordinary log would show. Real servers are killed under a lease and a waiter;
 //! outages of an hour, and nodes that come and go, are in virtual time.
@@ -38,7 +38,7 @@ const SOON: Duration = Duration::from_secs(60);
 struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl Log {
-    /// What is told to whoever asks for this level.
+    /// A subscriber for this level.
     fn subscriber(
         &self,
         level: Level,

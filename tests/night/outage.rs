@@ -80,7 +80,7 @@ fn one_contended_acquire_under_a_three_node_outage_fits_on_a_screen() {
     one(&["DEBUG", "refund{order=8}", "acquired", resource, &owner, token, "rounds="]);
 }
 
-/// That of the line that says that somebody has acquired.
+/// The owner in the line of an acquired lease.
 fn second_owner(lines: &[String]) -> String {
     let line = lines.iter().find(|line| line.contains(": acquired ")).expect("somebody has");
     line.split_whitespace().find(|word| word.starts_with("owner=")).unwrap().to_owned()
@@ -147,7 +147,7 @@ fn all_waiters_for_one_resource_say_so_and_one_line_is_for_everybody() {
     assert!(error.is_contended(), "{error}");
     let told = log.with(&["DEBUG", "not acquired", "outcome=\"contended\""]);
     assert_eq!(told.len(), 1, "{:#?}", log.lines());
-    // What was not released would keep the engine, and its lines, for the tests after this one.
+    // An unreleased lease would keep the engine, and its lines, for the tests after this one.
     held.blocking_release().unwrap();
     redlock.blocking_close().unwrap();
 }

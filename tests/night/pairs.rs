@@ -1,4 +1,4 @@
-//! What was lost is told again as found: whoever alerts on the one line finds the other.
+//! Each loss is told again when it is over: an alert on the one line finds the other.
 
 use std::sync::Arc;
 
@@ -120,7 +120,7 @@ fn a_node_that_was_told_as_down_is_told_as_voting() {
     assert!(!was_down && of.len() > 10, "{of:#?}");
 }
 
-/// Before there was one it is not lost, and is found as what it is.
+/// Before there was a quorum it cannot be lost: another line tells of it.
 #[test]
 fn a_quorum_that_never_was_is_an_error_and_found_once() {
     let lines = virtual_nodes(Level::INFO, |runtime, nodes| {
@@ -141,7 +141,7 @@ fn a_quorum_that_never_was_is_an_error_and_found_once() {
     come_in_pairs("from the start", &lines);
 }
 
-/// They are read where nodes are kept: what is for nodes that are thrown away stands in the documents.
+/// Operators of nodes that are kept read these lines; settings for throwaway nodes stand in the documents.
 #[test]
 fn no_line_recommends_what_gives_up_the_promise() {
     let mut lines = five(Level::TRACE, |runtime, nodes, _| {

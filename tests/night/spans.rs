@@ -1,4 +1,4 @@
-//! The span of whoever asked: it is shown, and not kept.
+//! The caller's span: it is shown, and not kept.
 
 use std::{
     future::IntoFuture,
@@ -32,9 +32,9 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Closed {
 
 #[test]
 fn a_lease_keeps_no_span_open_and_its_events_go_on_without_it() {
-    // What the engine tells by itself goes to the log of the process.
+    // Events that the engine tells by itself go to the log of the process.
     let (_, _turn) = Log::of_process();
-    // A subscriber of this thread alone hears of what happens on the engine's, since the span is its.
+    // A subscriber of this thread alone hears events of the engine's thread, since the span is its own.
     let (log, closed) = (Log::default(), Closed::default());
     let subscriber = log.subscriber(Level::DEBUG).with(closed.clone());
     let lease = tracing::subscriber::with_default(subscriber, || {

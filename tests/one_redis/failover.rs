@@ -27,7 +27,7 @@ async fn a_replica_that_missed_the_last_grants_gives_one_holder_and_rising_token
     soon("they go on without the replica", || workers.grants() > before + 30).await;
     let held = clients[0].acquire("missed:held").await.unwrap();
     let first_token = token(&held);
-    // Nobody can say of this one that it was renewed, for its holder does not look.
+    // Nothing records a renewal of this lease, for its holder does not look.
     let busy = clients[1].try_acquire("missed:held").await.unwrap_err();
     assert!(busy.is_contended(), "{busy}");
 
@@ -40,7 +40,7 @@ async fn a_replica_that_missed_the_last_grants_gives_one_holder_and_rising_token
     let refused = clients[1].try_acquire("missed:held").await.unwrap_err();
     let text = format!("{refused} {:?}", refused);
     assert!(text.contains("uarantine"), "{text}");
-    // Somebody who has never spoken to the master, and learns of nothing but the promoted replica.
+    // A client that has never spoken to the master, and knows only the promoted replica.
     let late = joining(&pair).await;
     let (first, second) = tokio::join!(hold(0, &held, SOON), async {
         let lease = late.acquire("missed:held").wait(SOON).await.unwrap();
@@ -65,7 +65,7 @@ async fn a_replica_that_missed_the_last_grants_gives_one_holder_and_rising_token
         clients.len(),
     );
 
-    // What a log has of it, in this order. That nobody votes names no node, since it is of all of them.
+    // The lines of the log, in this order. The line that no node votes names none, since it is about all of them.
     let address = pair.address();
     let said = [
         log::first(failed, &[&address, "node down"]),
@@ -84,7 +84,7 @@ async fn a_replica_that_missed_the_last_grants_gives_one_holder_and_rising_token
     println!("an acquire meanwhile: {refused}");
 }
 
-/// The control: what makes the difference is the quarantine, and nothing else.
+/// The control: the quarantine makes the difference, and nothing else.
 #[tokio::test(flavor = "multi_thread")]
 async fn without_the_quarantine_there_are_two_holders() {
     let pair = Pair::start();
@@ -99,8 +99,8 @@ async fn without_the_quarantine_there_are_two_holders() {
     second.check().expect("and B has it too");
 }
 
-/// The replica has seen everything. It is another process all the same, and waits: what it has is no proof that there
-/// was nothing more.
+/// The replica has seen everything. It is another process all the same, and waits: its data is no proof that there was
+/// nothing more.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_replica_that_has_seen_everything_waits_too() {
     let pair = Pair::start();
@@ -123,8 +123,8 @@ async fn a_replica_that_has_seen_everything_waits_too() {
     third.release().await.unwrap();
 }
 
-/// Client and failover have nothing to do with each other: it starts when the promoted one has been admitted, or, where
-/// no client was there, has never been asked.
+/// The client does not see the failover: it starts when the promoted one has been admitted, or, if there was no client,
+/// has never been asked.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_starts_after_the_failover_goes_on_above() {
     let pair = Pair::start();
@@ -136,7 +136,7 @@ async fn a_client_that_starts_after_the_failover_goes_on_above() {
     a.close().await.unwrap();
     drop(a);
     pair.fail_over();
-    // Nobody is there who knew the master.
+    // No client is left that knew the master.
     let began = Instant::now();
     let b = client(&pair).await;
     assert!(began.elapsed() >= QUARANTINE - 50 * MS, "it waits on behalf of those of before");

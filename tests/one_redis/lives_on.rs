@@ -1,5 +1,5 @@
-//! Goal: what this cannot see. A master that lives on, and still serves those who are connected to it, is a second node
-//! that nobody counts; it must be dead, or stop taking writes.
+//! Goal: a case that this crate cannot see. A master that lives on, and still serves its connected clients, is a second
+//! node that no client counts; it must be dead, or stop taking writes.
 //!
 //! Method: the address is turned while the master lives and connections stay. Without more there are two holders; with
 //! `min-replicas-to-write` the old master refuses to renew, and there is one.
@@ -35,8 +35,8 @@ async fn a_master_that_lives_on_behind_old_connections_gives_two_holders() {
     soon("A finds out", || first.check().is_err()).await;
 }
 
-/// The replica is promoted in the moment in which it is cut off, and the old master only finds out after the lag that it
-/// is allowed, and a second. So the quarantine has to cover that beside the ttl.
+/// The replica is promoted in the moment in which it is cut off, and the old master finds out only after the allowed
+/// lag and a second. So the quarantine has to cover that beside the ttl.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_master_that_stops_taking_writes_without_its_replica_gives_one_holder() {
     let pair = Pair::start_with(&[("min-replicas-to-write", "1"), ("min-replicas-max-lag", "1")]);

@@ -1,4 +1,4 @@
-//! Goal: a failover that somebody planned, and the way back, are no different: who was a replica in between, or was
+//! Goal: a planned failover, and the way back, are no different: a server that was a replica in between, or was
 //! restarted, waits.
 //!
 //! Method: the master becomes a replica while clients are connected, as a managed service does it; the old master comes
@@ -22,7 +22,7 @@ async fn roles_that_are_exchanged_give_one_holder() {
     let (a, b) = (client(&pair).await, client(&pair).await);
     pair.cut_replication();
     let held = a.acquire("planned").await.unwrap();
-    // The lease is in nobody's data any more once the master has taken over those of its replica.
+    // No server has the lease in its data once the master has taken over those of its replica.
     promote(&pair.replica);
     follow(&pair.master, pair.replica.port());
     assert_eq!(pair.master.get("planned"), None);
@@ -37,7 +37,7 @@ async fn roles_that_are_exchanged_give_one_holder() {
     pair.close_connections();
     let first = hold(0, &held, SOON).await;
     let (lease, b) = asking.await.unwrap();
-    // It gives up early where nobody votes, as long as it cannot tell when that will be.
+    // It gives up early if no node votes and it cannot tell when one will.
     let lease = match lease {
         Ok(lease) => lease,
         Err(_) => b.acquire("planned").wait(SOON).await.unwrap(),
@@ -68,7 +68,7 @@ async fn the_old_master_comes_back_and_takes_over_again() {
         });
         one_at_a_time(&[first, second.clone()]);
         tokens.push(second.token);
-        // What was the master follows.
+        // The former master follows.
         dying.restart();
         follow(dying, rising.port());
         let lease = a.acquire("another").wait(10 * SECOND).await.unwrap();
@@ -77,8 +77,8 @@ async fn the_old_master_comes_back_and_takes_over_again() {
     assert!(tokens.is_sorted_by(|a, b| a < b), "{tokens:?}");
 }
 
-/// The promoted one dies within its quarantine, and the other one takes over with all that was noted of it, the time
-/// that has been waited included. It was another server that waited.
+/// The promoted one dies within its quarantine, and the other one takes over with all notes, also of the time waited.
+/// But that was the wait of another server.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_failover_within_the_quarantine_begins_it_anew() {
     let pair = Pair::start();

@@ -1,7 +1,7 @@
 //! Goal: the failover of a real Sentinel, which decides by itself, is one of `failover.rs`.
 //!
-//! Method: one Sentinel watches the pair; the master is killed, and the address leads to whomever Sentinel names, as a
-//! proxy or a name in DNS that follows it does. Sentinel is a mode of the same program as the servers.
+//! Method: one Sentinel watches the pair; the master is killed, and the address leads to the server that Sentinel
+//! names, as a proxy or a name in DNS that follows it does. Sentinel is a mode of the same program as the servers.
 
 use std::{
     net::{Ipv4Addr, TcpListener},
@@ -92,7 +92,7 @@ async fn a_failover_by_sentinel_gives_one_holder() {
     let before = token(&held);
     let failed = Instant::now();
     pair.master.kill();
-    // Nobody answers until Sentinel has promoted the replica, and nobody votes for a while after that: one call waits
+    // No server answers until Sentinel has promoted the replica, and none votes for a while after that: one call waits
     // through both.
     let asking = tokio::spawn(async move {
         let lease = b.acquire("sentinel").wait(SOON).wait_through_outages().await.unwrap();

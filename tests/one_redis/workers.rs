@@ -1,4 +1,4 @@
-//! Workers who take turns under one lock, and write down from when until when each had it.
+//! Workers that take turns under one lock, and write down from when until when each had it.
 //!
 //! A lease counts from when its worker had it to the last instant at which its `check()` was well. So every instant that
 //! is written down was within a lease that held, and two that overlap are two holders at once.
@@ -19,7 +19,7 @@ use super::{MS, SOON, token};
 /// One lease, as its holder saw it.
 #[derive(Clone, Debug)]
 pub(super) struct Held {
-    /// Whom a failure names.
+    /// The worker that a failure names.
     #[allow(dead_code, reason = "read by Debug")]
     worker: usize,
     pub(super) token: u64,

@@ -45,7 +45,7 @@ async fn getset_trusts_the_clocks_of_the_clients() {
     // The holder cannot release it either, by comparing with what it had written.
     assert_ne!(end_of(&server), before);
 
-    // Here no client's clock is compared with a value, and who loses changes nothing.
+    // Here no client's clock is compared with a value, and the loser changes nothing.
     let cluster = Cluster::start(3);
     let (a, b, c) = (client(&cluster), client(&cluster), client(&cluster));
     let gone = a.acquire("r").ttl(SECOND).without_renewal().await.unwrap();

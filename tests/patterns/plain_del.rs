@@ -1,4 +1,4 @@
-//! Goal: a holder that comes too late does not release somebody else's lock.
+//! Goal: a holder that comes too late does not release the next holder's lock.
 //!
 //! Method: the first holder's lock expires, a second one takes it, and then the first releases.
 

@@ -1,4 +1,4 @@
-//! Goal: a node that has forgotten a lock does not give it to somebody else.
+//! Goal: a node that has forgotten a lock does not give it to another client.
 //!
 //! Method: three servers without persistence, of which the third takes no part in the first acquire and the
 //! second comes back empty. Plain Redlock (`classic`) then has two holders. In strict mode the test does what
@@ -42,7 +42,7 @@ async fn a_restarted_node_votes_a_second_time_in_plain_redlock() {
 #[tokio::test]
 async fn a_restarted_node_does_not_vote_here() {
     let cluster = Cluster::start(3);
-    // They are let in at once when they are new; after that, the rule is the default one.
+    // New nodes are let in at once; after that, the rule is the default one.
     drop(connected(builder(&cluster).danger_skip_quarantine()));
     let (a, b) = (connected(builder(&cluster)), connected(builder(&cluster)));
     cluster[2].kill();
@@ -53,7 +53,7 @@ async fn a_restarted_node_does_not_vote_here() {
     assert!(matches!(error, AcquireError::Quarantined { .. }), "{error}");
     let says = |part: &str| assert!(error.to_string().contains(part), "{part}: {error}");
     says("may have forgotten leases");
-    // It is read where nodes are kept.
+    // An operator of nodes that are kept reads it.
     assert!(!error.to_string().contains("danger"), "{error}");
     first.check().expect("the first still holds");
     eventually("both are in quarantine", SOON, || quarantined(&b) == 2);

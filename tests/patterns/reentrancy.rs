@@ -1,6 +1,6 @@
-//! Goal: whoever holds a resource may acquire it again, and it is released at the last release.
+//! Goal: a holder may acquire its resource again, and it is released at the last release.
 //!
-//! Method: an outer and an inner acquire of one worker, and a stranger who tries in between.
+//! Method: an outer and an inner acquire of one worker, and a stranger that tries in between.
 
 use quorlock_harness::{Cluster, Server};
 
@@ -11,7 +11,7 @@ async fn an_inner_acquire_blocks_itself_or_releases_too_early() {
     let server = Server::start();
     assert!(set_nx_px(&server, "r", "worker", "60000"));
     assert!(!set_nx_px(&server, "r", "worker", "60000"), "the worker waits for itself");
-    // A common cure: whoever finds its own name there holds it, and deletes it when it is done.
+    // A common cure: a worker that finds its own name there holds it, and deletes it when it is done.
     assert_eq!(server.get("r").as_deref(), Some(&b"worker"[..]));
     assert!(server.del("r"), "the inner one is done");
     assert!(set_nx_px(&server, "r", "stranger", "60000"), "while the outer one is still at work");

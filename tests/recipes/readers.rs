@@ -28,7 +28,7 @@ fn look(database: &Connection, lease: &ReadLease) -> Option<String> {
     database.query_row(read, params![7, i64::from(lease.token())], |row| row.get(0)).ok()
 }
 
-/// The same, and from then on nobody writes whose lease was before the reader's.
+/// The same, and from then on the store refuses writers whose lease was before the reader's.
 fn read(database: &Connection, lease: &ReadLease) -> Option<String> {
     let read =
         "UPDATE catalog SET seen = max(seen, ?2) WHERE id = ?1 AND fence <= ?2 RETURNING title";
@@ -76,7 +76,7 @@ async fn a_paused_writer_changes_nothing_that_a_later_reader_has_seen() {
     assert!(write(&database, &paused, "one"));
     paused.lost().await;
     let reader = short_read(&b).await;
-    // The fence alone lets it write: nobody has written since.
+    // The fence alone lets it write: no other has written since.
     assert_eq!(look(&database, &reader).as_deref(), Some("one"));
     assert!(write(&database, &paused, "half"));
     assert_eq!(read(&database, &reader).as_deref(), Some("half"));

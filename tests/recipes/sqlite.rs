@@ -134,7 +134,7 @@ async fn with_less_instead_of_less_or_equal_a_token_writes_once() {
     current.release().await.unwrap();
 }
 
-/// What is charged, in a service that does not look: its books show each charge that reached it.
+/// The books of a service that does not compare: they show each charge that reached it.
 const CHARGES: &str = "
     CREATE TABLE invoice (id INTEGER PRIMARY KEY, paid INTEGER NOT NULL, fence INTEGER NOT NULL);
     CREATE TABLE charge (invoice INTEGER NOT NULL, token INTEGER NOT NULL);
@@ -144,7 +144,7 @@ const CHARGES: &str = "
 /// How a holder charges the invoice; whether it did.
 type Charge = fn(&mut Connection, i64) -> bool;
 
-/// The fence alone: it refuses whoever comes late, and lets in whoever comes next, who charges again.
+/// The fence alone: it refuses a late holder, but lets in the next one, which charges again.
 fn by_fence_alone(database: &mut Connection, token: i64) -> bool {
     let transaction = database.transaction().unwrap();
     let moved = "UPDATE invoice SET paid = TRUE, fence = ?1 WHERE id = 42 AND fence <= ?1";
@@ -156,7 +156,7 @@ fn by_fence_alone(database: &mut Connection, token: i64) -> bool {
     charges
 }
 
-/// The state of the invoice says whether it was done, and the fence who may do it.
+/// The state of the invoice says whether it was done, and the fence which holder may do it.
 fn by_state(database: &mut Connection, token: i64) -> bool {
     let transaction = database.transaction().unwrap();
     let pay =
@@ -185,8 +185,8 @@ fn by_own_row(database: &mut Connection, token: i64) -> bool {
     charges
 }
 
-/// How often the invoice is charged, and by how many holders. There are two, one after the other, of whom the first is
-/// paused: before its write, or where it waits for the answer.
+/// How often the invoice is charged, and by how many holders. There are two, one after the other. The first is paused:
+/// before its write, or while it waits for the answer.
 async fn charges(charge: Charge, first_writes: bool) -> (i64, i64) {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("invoices.sqlite");

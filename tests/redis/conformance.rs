@@ -22,7 +22,7 @@ use super::{Monitor, SECOND, patient, plain};
 
 type Case = fn(&Backend, &Clients, &mut Vec<String>);
 
-/// Two clients of one node: what the first one holds it knows without asking.
+/// Two clients of one node: the first knows without asking what it holds itself.
 struct Clients {
     redlock: Redlock,
     other: Redlock,

@@ -1,8 +1,8 @@
-//! Goal: whoever asks who holds a resource is told the holder, also with a minority down and of another process; and never
+//! Goal: a question for the holder of a resource names it, also with a minority down and in another process; and never
 //! one that has given it back.
 //!
 //! Method: five servers, two of them killed; a lease of a second process, which is this binary run again; and a resource
-//! that goes from one holder to the next while somebody asks all the time.
+//! that goes from one holder to the next while a client asks all the time.
 
 use std::{
     io::{BufRead, BufReader},
@@ -52,7 +52,7 @@ fn the_holder_is_named_with_two_of_five_nodes_down() {
         }
     }
     println!("{}", Holder::Held(held(&asking)));
-    // One more, and nobody is certain: what the two say is told.
+    // With one more down the answer is unclear: it tells what the two say.
     cluster[4].kill();
     is_down(&asking, 4);
     let Holder::Unclear { nodes } = asking.blocking_holder("r").unwrap() else { panic!("certain") };
@@ -129,7 +129,7 @@ impl Node for NotLookedAt {
     }
 }
 
-/// Whether it may have forgotten is not known then, or its clock may have jumped, and its keys be gone with that.
+/// Otherwise it may have forgotten, or its clock may have jumped and its keys be gone.
 #[test]
 fn what_a_node_says_counts_only_where_it_may_vote() {
     let nodes = [(); 3].map(|()| MemoryNode::new());
@@ -142,14 +142,14 @@ fn what_a_node_says_counts_only_where_it_may_vote() {
     }
 }
 
-/// Whoever was named held the resource at some time between the question and the answer.
+/// The holder that was named held the resource at some time between the question and the answer.
 #[test]
 fn after_a_hand_over_the_one_before_is_never_named() {
     const ENOUGH: usize = 50;
     let cluster = Cluster::start(5);
     let asking = connect(&cluster);
     let holders = [connect(&cluster), connected(patient().nodes(cluster.urls()).label("b"))];
-    // Who has released, and those whose release had ended before the question.
+    // The owners whose release has ended; before the question those that had by then.
     let over = Mutex::new(Vec::new());
     let done = AtomicBool::new(false);
     let (named, mut questions) = (AtomicUsize::new(0), 0);

@@ -1,7 +1,7 @@
-//! Goal: a right that only waiting takes may be missing, or be taken away at any moment, on one node or on all: nobody's
-//! lock fails, and whoever waits gets the resource within a poll.
+//! Goal: a right that only waiting needs may be missing, or be taken away at any moment, on one node or on all: no lock
+//! fails, and a waiter gets the resource within a poll.
 //!
-//! Method: for each command of the line a user who may not run it, from the start or from when somebody waits on.
+//! Method: for each command of the line a user who may not run it, from the start or once a client waits.
 
 use std::{
     thread,
@@ -126,7 +126,7 @@ fn each_right_to_a_line_may_be_taken_away_while_somebody_waits_on_all_nodes() {
     for_each_command(3, false);
 }
 
-/// What `docs/deploying.md` tells to grant to those who wait is enough for those who read.
+/// The rights that `docs/deploying.md` lists for waiting are enough for readers.
 #[test]
 fn who_may_wait_may_read_and_others_are_told_why_not() {
     let cluster = Cluster::start(1);

@@ -102,7 +102,7 @@ fn servers_that_exchange_their_addresses_are_ready_behind_the_other_one() {
     redlock.try_acquire("r").blocking().unwrap().blocking_release().unwrap();
 }
 
-/// For as long as the one keeps its connection, the other must not vote for the same server.
+/// While the one keeps its connection, the other must not vote for the same server.
 #[test]
 fn a_server_that_is_reached_by_a_second_address_votes_once_it_has_left_the_first() {
     let cluster = Cluster::start(3);

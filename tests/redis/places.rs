@@ -1,8 +1,8 @@
-//! Goal: whoever connects to the wrong place is told which place that is, what is wrong with it and what to do; and a
-//! setting for throwaway nodes admits no other machine's server for everybody.
+//! Goal: a user who connects to the wrong place is told which place that is, what is wrong with it and what to do; and
+//! a setting for throwaway nodes admits no other machine's server for everybody.
 //!
-//! Method: real servers that are one thing and not the other; addresses at which nobody is; and this machine's own
-//! address in the network, behind which a server looks like that of another machine.
+//! Method: real servers that are of the wrong kind; addresses where nothing listens; and this machine's own address in
+//! the network, behind which a server looks like that of another machine.
 
 use std::{
     io::{Read as _, Write as _},
@@ -136,7 +136,7 @@ fn what_is_no_redis_is_refused() {
     assert!(text.contains("correct the port"), "{text}");
 }
 
-/// Nobody there is no refusal: somebody may come.
+/// An address where nothing listens is no refusal: a server may come.
 #[test]
 fn nobody_at_an_address_is_told_with_the_address_and_what_the_system_said() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();

@@ -103,7 +103,7 @@ fn a_node_that_becomes_a_replica_is_refused_and_votes_when_it_is_a_master_again(
     all_ready(&redlock);
 }
 
-/// One of three is refused for itself: the others are a quorum, and the service starts.
+/// One of three is refused for its own sake: the others are a quorum, and the service starts.
 #[test]
 fn a_minority_that_is_refused_for_itself_fails_only_those_who_ask_for_all_nodes() {
     let cluster = Cluster::start_with(3, |i, builder| match i {
@@ -123,7 +123,7 @@ fn a_minority_that_is_refused_for_itself_fails_only_those_who_ask_for_all_nodes(
     let (refusal, text) = refusal(builder().require_all_nodes());
     assert!(matches!(refusal, Refusal::WrongCredentials { .. }), "{text}");
     assert!(text.starts_with("1 of 3 nodes must not vote"), "{text}");
-    // Who waits through outages waits for the others, which may come back.
+    // A client that waits through outages waits for the others, which may come back.
     cluster[1].kill();
     let error = builder().blocking_connect().unwrap_err();
     assert!(matches!(error, ConnectError::Refused { .. }), "{error}");

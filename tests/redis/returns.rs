@@ -24,7 +24,7 @@ fn a_node_that_is_away_is_tried_often_while_a_short_lease_is_held() {
     let attempts_within = |time| {
         let failed = || redlock.nodes()[0].failed_attempts;
         eventually("the first pauses are over", SOON, || failed() >= 6);
-        // The pause that is under way may be of before.
+        // The present pause may have begun before.
         let last = failed();
         eventually("and one more", SOON, || failed() > last);
         let before = failed();
@@ -41,8 +41,8 @@ fn a_node_that_is_away_is_tried_often_while_a_short_lease_is_held() {
     lease.blocking_release().unwrap();
 }
 
-/// Its keys may have ended there while it was away. They were set again at the next renewal alone, up to a third of the ttl
-/// later.
+/// Its keys may have ended there while it was away. Once, only the next renewal set them again, up to a third of the
+/// ttl later.
 #[test]
 fn a_node_that_is_back_has_the_keys_of_held_leases_soon() {
     for classic in [false, true] {

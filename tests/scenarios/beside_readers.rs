@@ -1,4 +1,4 @@
-//! Goal: what others put where the nodes keep who reads is as if it were not there, and costs nobody else anything.
+//! Goal: foreign values where the nodes keep the readers count as if not there, and cost other clients nothing.
 //!
 //! Method: values of other types, sizes and ends at `quorlock:readers:..`, before readers come and while they hold, beside
 //! readers of other resources in the same process.
@@ -60,7 +60,7 @@ fn what_others_have_put_there_before_keeps_no_reader_out() {
     }
 }
 
-/// Of one node: those who read go on by the others, and the node serves whoever comes.
+/// On one node: the readers go on by the other nodes, and the node serves clients that come.
 #[test]
 fn what_others_put_in_the_place_of_the_readers_of_one_node_costs_nobody_anything() {
     let cluster = admitted(3, TTL);
@@ -88,8 +88,8 @@ fn what_others_put_in_the_place_of_the_readers_of_one_node_costs_nobody_anything
     }
 }
 
-/// Of all nodes: whoever reads has lost it, as where the key was deleted, and says so; the next one gets it, and what is
-/// released is free at once.
+/// On all nodes: the readers have lost it, as where the key was deleted, and are told so; the next client gets it, and
+/// a release frees it at once.
 #[test]
 fn what_others_put_in_the_place_of_the_readers_of_all_nodes_is_a_loss_that_is_told() {
     let cluster = admitted(3, TTL);
@@ -115,7 +115,7 @@ fn what_others_put_in_the_place_of_the_readers_of_all_nodes_is_a_loss_that_is_to
     }
 }
 
-/// A set of theirs with more members than anybody reads, such as one that was restored from elsewhere. It costs
+/// A set of others with far more members than there are readers, such as one restored from elsewhere. It costs
 /// the servers less than freeing it at once does.
 #[test]
 fn a_huge_set_there_keeps_no_reader_out() {
@@ -156,8 +156,8 @@ fn a_huge_set_there_keeps_no_reader_out() {
     }
 }
 
-/// Members of a sorted set that no script of ours has put there: with halves of a millisecond, and without an end. They are as
-/// readers who do not come back.
+/// Members of a sorted set that no script of ours has put there: with halves of a millisecond, and without an end. They
+/// count as readers that do not come back.
 #[test]
 fn odd_members_fail_no_release() {
     let cluster = admitted(3, TTL);

@@ -28,7 +28,7 @@ const NODES: &str = "QUORLOCK_TEST_NODES";
 const STORE: &str = "QUORLOCK_TEST_STORE";
 const CLASSIC: &str = "QUORLOCK_TEST_CLASSIC";
 
-/// Writes unless a larger token has been here, atomically with the check. No token is never refused.
+/// Writes unless a larger token has been here, atomically with the check. A write without a token is never refused.
 const WRITE: &str = "
     local seen = tonumber(redis.call('HGET', KEYS[1], 'token') or 0)
     local token = tonumber(ARGV[2])

@@ -1,5 +1,5 @@
-//! Goal: a node whose clock jumps cannot give a resource away to a client that knows the node, and whoever is
-//! granted it has the larger token in any case.
+//! Goal: a node whose clock jumps cannot give a resource away to a client that knows the node, and the client that
+//! is granted it has the larger token in any case.
 //!
 //! Method: servers whose wall clocks the test sets (`WallClock` of the harness).
 //! The holder has the keys of the nodes 0 and 1; the clock of node 1 jumps ahead, so that its key expires; a
@@ -156,7 +156,7 @@ fn a_renewed_lease_survives_a_jump_and_the_node_comes_back() {
     }
 }
 
-/// If it were our own clock, they would all have moved by as much.
+/// If our own clock had jumped, all nodes would seem to have moved by the same amount.
 #[test]
 fn nodes_whose_clocks_jump_by_different_amounts_are_to_blame_also_where_they_are_a_majority() {
     let clocks = Clocks::start(3);

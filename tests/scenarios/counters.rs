@@ -61,7 +61,7 @@ fn a_counter_at_its_end_is_refused_and_leaves_no_key() {
     }
 }
 
-/// No counter that the node issued is above its high-water mark, so that one that is was written by somebody else.
+/// No counter that the node issued is above its high-water mark, so another program wrote one that is.
 #[test]
 fn a_counter_that_the_node_did_not_issue_counts_on_from_what_it_did_issue() {
     for entry in ["9007199254740980before", "9999999999999999", "junk", "", "            nan"] {
@@ -104,7 +104,7 @@ fn counters_are_kept_for_two_generations_and_the_floor_is_never_below_one_that_i
     assert_eq!(node.server.pttl("quorlock:counters"), -1, "no clock expires them");
 }
 
-/// The node stores nothing of the retention: whoever looks rotates by its own.
+/// The node stores nothing of the retention: a client that looks rotates by its own.
 #[test]
 fn a_generation_ends_when_one_who_looks_finds_it_older_than_the_retention() {
     let node = Node::admitted();
@@ -134,7 +134,7 @@ fn a_counter_of_the_older_generation_counts_on() {
     assert_eq!(node.granted(Ask::of("b")), fence + 4);
 }
 
-/// Commands that name the state of the node are granted as asked, and those that name another one not at all.
+/// Commands that name the state of the node are granted as asked, and commands that name another are not granted.
 #[test]
 fn an_acquire_is_granted_in_the_state_that_its_round_knew_and_in_no_other() {
     let node = Node::admitted();
@@ -228,7 +228,7 @@ fn a_node_of_another_fleet_is_left_alone() {
     assert_eq!(node.marked("max_ttl"), 60_000);
 }
 
-/// A node remembers to whom it granted, so that it never takes another library's lock for one of its own.
+/// A node remembers the owners that it granted to, so that it never takes another library's lock for one of its own.
 #[test]
 fn a_lease_with_more_left_than_the_longest_ttl_is_cut_and_nothing_else_is() {
     let (ours, theirs) = ("0123456789abcdef0123456789abcdef", "0123456789abcdef0123456789abcde0");
@@ -240,7 +240,7 @@ fn a_lease_with_more_left_than_the_longest_ttl_is_cut_and_nothing_else_is() {
         if let Some(owner) = granted_to {
             assert!(node.granted(Ask::of(owner)) > 0);
         }
-        // Its clock was set back under the lease, or somebody else has a longer one.
+        // Its clock was set back under the lease, or another library has a longer one.
         node.server.set(RESOURCE, holder, Some(hour));
         let answer = node.acquire(Ask::of("a"));
         let [

@@ -57,7 +57,7 @@ fn replies_held_back_past_the_ttl_are_no_grant_and_the_key_is_released() {
 
 #[test]
 fn a_slow_minority_delays_nothing() {
-    // Whoever waits for them has waited for longer than that.
+    // A test that waited for the nodes would have waited longer than that.
     const DELAY: Duration = Duration::from_secs(30);
     const LONG: Duration = Duration::from_secs(60);
     let cluster = admitted(5, LONG);
@@ -71,7 +71,7 @@ fn a_slow_minority_delays_nothing() {
     assert!(start.elapsed() < DELAY, "{:?}", start.elapsed());
 }
 
-/// What was sent is carried out when the network is back. By default the nodes refuse it then; in classic mode
+/// The servers execute the command when the network is back. By default the nodes refuse it then; in classic mode
 /// the key is set, and deleted by the release behind it.
 #[test]
 fn an_acquire_that_was_held_back_is_not_carried_out_late() {

@@ -61,7 +61,7 @@ fn a_client_is_ready_when_a_quorum_votes_and_says_until_then_why_it_is_not() {
     assert!(error.remaining().unwrap() <= quarantine(MAX_TTL));
     let text = error.to_string();
     assert!(text.contains("wait for longer") && text.contains("quarantine"), "{text}");
-    // One that is not waited for to its end changes nothing.
+    // A `ready` that is dropped changes nothing.
     drop(redlock.ready(SOON));
     redlock.blocking_ready(SOON).unwrap();
     assert!(start.elapsed() >= quarantine(MAX_TTL), "{:?}", start.elapsed());
@@ -125,7 +125,7 @@ fn a_strict_fleet_admits_a_minority_by_itself() {
     all_ready(&strict);
 }
 
-/// A node remembers the longest ttl that it was told, and whoever comes with a shorter one honours it.
+/// A node remembers the longest ttl that it was told, and a client that comes with a shorter one honours it.
 #[test]
 fn the_quarantine_is_that_of_the_longest_ttl_of_the_fleet() {
     let cluster = super::admitted(3, 2 * SECOND);

@@ -18,7 +18,7 @@ fn behind_a_resignation_the_next_one_leads_as_soon_as_a_lease_is_handed_over() {
     let cluster = admitted(3, TTL);
     let clients = [(); 2].map(|()| ready(settings(&cluster, TTL).wait(SOON)));
     let elections = [0, 1].map(|at| clients[at].election("r"));
-    /// How long after the one has let go the other has it. It stands in line by then.
+    /// How long the hand-over takes, from before one lets go until the other has it. The other stands in line by then.
     fn passed<T: Send>(waits: impl Send + FnOnce() -> T, let_go: impl FnOnce()) -> (T, Duration) {
         std::thread::scope(|scope| {
             let (begun, asks) = std::sync::mpsc::channel();
@@ -59,8 +59,8 @@ fn behind_a_resignation_the_next_one_leads_as_soon_as_a_lease_is_handed_over() {
     assert!(leads[20] < 3 * plain[20] + MS, "{leads:?} {plain:?}");
 }
 
-/// Whatever nobody has raised for the retention a node drops, in two looks; a client that connects looks at once. A counter
-/// beside the record shows that the nodes have dropped what they may.
+/// A node drops, in two looks, each counter that was not raised for the retention; a client that connects looks at
+/// once. A counter beside the record shows that the nodes have dropped what they may.
 #[test]
 fn a_leader_is_seen_for_longer_than_nodes_keep_what_nobody_raises() {
     let cluster = admitted(3, TTL);

@@ -1,5 +1,5 @@
 //! Goal: a script that ends early, because the resource is free and nobody waits, does what the rest of it would have done,
-//! whatever stands there.
+//! whatever the keys hold.
 //!
 //! Method: each script beside a copy of it whose early end is taken out, from the same state of a real server. Those of
 //! readers and of sets stand in `readers.rs` and `together.rs`.
@@ -44,7 +44,7 @@ impl Case {
         node.server.run(&args)
     }
 
-    /// Which code, which counter and which slot, and what stands there then.
+    /// Which code, which counter and which slot, and the state of the keys afterwards.
     fn effect(
         &self,
         node: &Node,

@@ -37,7 +37,7 @@ struct Grant {
     returned: Duration,
 }
 
-/// How many leases have the owner of one before.
+/// How many leases have the owner of an earlier one.
 fn handed_over(history: &[Grant]) -> usize {
     let owners: BTreeSet<_> = history.iter().map(|grant| grant.owner).collect();
     history.len() - owners.len()
@@ -147,7 +147,7 @@ fn lose_a_minority(cluster: &Cluster, watcher: &Redlock, granted: &AtomicUsize) 
     eventually("the majority goes on", SOON, || granted.load(Ordering::Relaxed) > under_way);
     std::thread::sleep(Duration::from_millis(rand::random_range(0..50)));
     lost.iter().for_each(|node| cluster[*node].restart_empty());
-    // Another client may have let one of them vote before this one sees it again.
+    // Another client may have admitted one of them before this client sees it again.
     eventually("other processes are back in their place", SOON, || {
         identities().iter().zip(&before).all(|(now, before)| now.is_some() && now != before)
     });

@@ -97,7 +97,7 @@ fn others_are_kept_out_whatever_becomes_of_the_process() {
                     let free = after();
                     println!("{mode}, {end}: free after {free:?}");
                     assert!(free >= HOLD, "{mode}, {end}: free after {free:?}");
-                    // Not for as long as the keys of those who tell nobody live.
+                    // Sooner than a key expires whose process told nobody.
                     assert!(!is_told || free < TTL, "{mode}, {end}: free after {free:?}");
                     drop(lease);
                 });

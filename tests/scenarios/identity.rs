@@ -44,7 +44,7 @@ fn held(cluster: &Cluster) -> (Redlock, Lease) {
     (second, acquire_without(cluster, &first, "r", 2))
 }
 
-/// Nobody else may be granted what `held` has as long as it has it.
+/// The other client must not be granted what `held` has, as long as it has it.
 #[track_caller]
 fn excluded(other: &Redlock, held: &Lease) {
     while held.check().is_ok_and(|left| left > TTL / 10) {
@@ -63,7 +63,7 @@ fn a_node_that_took_over_an_older_copy_of_itself_does_not_vote() {
     copy.run(&["REPLICAOF", "NO", "ONE"]);
     let (other, held) = held(&cluster);
     follow(&cluster[1], &copy);
-    // Somebody asks for something while it is a replica.
+    // A client asks for a resource while the node is a replica.
     eventually("it is refused", SOON, || {
         drop(other.try_acquire("another").blocking());
         other.nodes()[1].state == NodeState::Refused(Refusal::Replica)
@@ -73,7 +73,7 @@ fn a_node_that_took_over_an_older_copy_of_itself_does_not_vote() {
     all_ready(&other);
 }
 
-/// The same, and nobody asks the node for anything in between: what it has lost shows in nothing that it keeps.
+/// The same, while no client asks the node in between: nothing that the node keeps shows what it has lost.
 #[test]
 fn a_node_that_took_over_an_older_copy_while_nobody_spoke_to_it_does_not_vote() {
     let (cluster, copy) = (cluster(), start());
@@ -117,7 +117,7 @@ fn databases_that_are_exchanged_do_not_vote() {
     excluded(&other, &held);
 }
 
-/// The node has been admitted with the database that came in, has voted, and has the one of before again.
+/// The node has been admitted with the database that came in, has voted, and has its earlier database again.
 #[test]
 fn databases_that_are_exchanged_and_exchanged_back_do_not_vote() {
     let cluster = admitted(3, TTL);
@@ -158,8 +158,8 @@ fn older_data_that_is_written_back_is_noticed_by_whoever_has_seen_newer() {
     excluded(&other, &held);
 }
 
-/// The same of a marker that says that the node is joining, and has waited long enough. It has been admitted since, and
-/// has voted: whoever knows that must not believe it.
+/// The same for a marker that says that the node is joining, and has waited long enough. It has been admitted since,
+/// and has voted: a client that knows that must not believe it.
 #[test]
 fn a_wait_of_before_the_node_was_admitted_is_not_believed_by_whoever_has_seen_it_admitted() {
     let cluster = admitted(3, TTL);

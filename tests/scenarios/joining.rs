@@ -155,7 +155,7 @@ fn a_crowd_is_not_disturbed_by_a_node_that_cannot_be_written_to() {
     assert!(failed == 0, "{failed} failed");
 }
 
-/// Whoever did not admit it hears soon of the others' new state.
+/// Clients that did not admit it hear soon of the others' new state.
 #[test]
 fn nobody_is_shut_out_for_long_by_an_admission() {
     let ttl = 300 * MS;

@@ -1,6 +1,6 @@
-//! Goal: every kind of lease holds what it promises while other things happen to the nodes: what a minority has forgotten, what
-//! another fleet does on the same server, clocks that are stepped there and back, bursts of all kinds at once, and the end of
-//! the process.
+//! Goal: every kind of lease holds what it promises while other things happen to the nodes: a minority forgets, another
+//! fleet works on the same server, clocks are stepped there and back, bursts of all kinds come at once, and the process
+//! ends.
 //!
 //! Method: one of each kind is held at once, on real servers, and an adversary asks for the same all the time.
 
@@ -80,7 +80,7 @@ impl Held {
         }
     }
 
-    /// By its own owner, whoever else asks there meanwhile.
+    /// Whether each key stands there with its own owner, though others ask there meanwhile.
     fn stands_at(&self, server: &Server) -> bool {
         let of = |key: &str, owner: quorlock::protocol::Owner| {
             server.get(key).as_deref() == Some(owner.to_hex().as_slice())
@@ -105,7 +105,7 @@ impl Held {
     }
 }
 
-/// What of all that somebody else is given, asked for once.
+/// The held resources that another client is granted, asked for once each.
 fn stolen(by: &Redlock) -> Vec<&'static str> {
     let mut stolen = Vec::new();
     let mut ask = |what, lease: Result<(), AcquireError>| {
@@ -128,8 +128,8 @@ fn stolen(by: &Redlock) -> Vec<&'static str> {
     stolen
 }
 
-/// While this does its work, another client and one that has seen nothing ask for all that is held, and who watches the
-/// election sees no smaller term and nobody else.
+/// While this does its work, another client and one that has seen nothing ask for all that is held. An observer of the
+/// election sees no smaller term and no other leader.
 fn under_attack(settings: impl Fn() -> Builder + Sync, held: &Held, work: impl FnOnce()) {
     let over = AtomicBool::new(false);
     let (asked, looks) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -187,7 +187,7 @@ fn under_attack(settings: impl Fn() -> Builder + Sync, held: &Held, work: impl F
     assert!(asked.into_inner() > 2 && looks.into_inner() > 2);
 }
 
-/// The term is said again where it was forgotten, entries of readers are set again, and nobody gets in meanwhile.
+/// A node that forgot gets the term and the readers' entries again, and no other client gets in meanwhile.
 #[test]
 fn each_node_in_turn_forgets_all_that_is_held() {
     let (ttl, max_ttl) = (3 * SECOND, 4 * SECOND);
@@ -362,7 +362,7 @@ fn two_fleets_of_one_name_that_share_a_server_harm_each_other_in_nothing_but_its
     });
 }
 
-/// Somebody stands in each of these lines, on every node.
+/// Waits until each of these lines has a waiter, on every node.
 fn stand_in_line(cluster: &Cluster, names: &[&str]) {
     eventually("they stand in line", SOON, || {
         cluster.iter().all(|server| {
@@ -372,7 +372,7 @@ fn stand_in_line(cluster: &Cluster, names: &[&str]) {
     });
 }
 
-/// All that a process holds is given up, and whoever waits elsewhere is served.
+/// All that a process holds is given up, and waiters elsewhere are served.
 #[test]
 fn a_close_counts_one_of_each_kind_and_a_shutdown_ends_them() {
     let (ttl, max_ttl) = (2 * SECOND, 5 * SECOND);
@@ -480,7 +480,7 @@ fn a_burst_of_all_kinds_loses_nothing_that_is_held() {
     const BURST: usize = 5_000;
     let (ttl, max_ttl) = (8 * SECOND, 16 * SECOND);
     let cluster = admitted(3, max_ttl);
-    // One that is a single round is told of nodes that are late, which are busy and not broken.
+    // A request of a single round would be told that nodes are late, which are busy and not broken.
     let settings =
         || settings(&cluster, max_ttl).node_timeout(5 * SECOND).close_timeout(60 * SECOND);
     let redlock = ready(settings());
@@ -554,8 +554,8 @@ fn a_burst_of_all_kinds_loses_nothing_that_is_held() {
     });
 }
 
-/// A lock, a semaphore, an election and a resource that is read may be called the same: those who wait for the one are not in
-/// the way of those who want another of these.
+/// A lock, a semaphore, an election and a resource that is read may have the same name: waiters of one kind are not in
+/// the way of requests of another.
 #[test]
 fn a_semaphore_and_a_lock_of_one_name_do_not_wait_for_each_other() {
     let max_ttl = 10 * SECOND;
@@ -597,6 +597,6 @@ fn a_semaphore_and_a_lock_of_one_name_do_not_wait_for_each_other() {
     let permit_beside = took("a permit beside one who waits for the lock", &mut permit);
     drop(lock);
     drop(waits.join().unwrap());
-    // Who waits for another one asks again behind a poll, of a second at the least.
+    // A waiter that waits for the other kind asks again only after a poll, of a second at the least.
     assert!(beside < alone + SECOND / 2 && permit_beside < permit_alone + SECOND / 2);
 }

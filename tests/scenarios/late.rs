@@ -1,4 +1,4 @@
-//! Goal: what is late is released all the same, and no panic costs a node for good.
+//! Goal: a late grant is released all the same, and no panic costs a node for good.
 //!
 //! Method: real servers; a proxy that breaks a connection and delivers what was sent on it later; a runtime that panics.
 

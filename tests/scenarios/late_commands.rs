@@ -1,5 +1,5 @@
-//! Goal: a command that is executed late, behind what was sent after it, lessens nothing that somebody relies on by then: no
-//! end of a key or an entry, no counter, no place, no owner, no record, no wait.
+//! Goal: a command that is executed late, behind later ones, lessens nothing that a client relies on by then: no end of
+//! a key or an entry, no counter, no place, no owner, no record, no wait.
 //!
 //! Method: for each command that prolongs, restores, notes or tells something, the scripts by EVAL on a real server, the
 //! later one first. `docs/algorithm.md` has the list, with the reason for each.
@@ -21,7 +21,7 @@ const LINE: &str = "quorlock:line:r";
 const A: &str = "aaaaaaaaaaaa4aaaaaaaaaaaaaaaaaaa";
 const B: &str = "bbbbbbbbbbbb4bbbbbbbbbbbbbbbbbbb";
 
-/// What a later lease has asked for, and what one before it did.
+/// The ttl that a later lease has asked for, and that of an earlier one.
 const LONG: &str = "50000";
 const SHORT: &str = "10000";
 
@@ -90,7 +90,7 @@ fn an_extension_shortens_no_key() {
     }
 }
 
-/// Others have taken the end of a key. It gets one again, and none by which a later lease would have less than it counts with.
+/// Others have taken the end of a key. It gets one again, and no lease has less than it counts with.
 #[test]
 fn an_extension_of_a_key_without_an_end_leaves_what_any_lease_may_count_with() {
     let node = Node::admitted();
@@ -225,8 +225,8 @@ fn a_restore_keeps_what_its_leader_has_said_since() {
     }
 }
 
-/// A release is the last word of its owner: an extension from before it makes nothing anew, and what is kept lives for no
-/// less than was said.
+/// A release is the last word of its owner: an extension sent before it makes nothing anew, and a key that is kept
+/// lives for no less than was said.
 #[test]
 fn an_extension_behind_a_release_takes_nothing_from_it() {
     let node = Node::admitted();
@@ -264,7 +264,7 @@ fn an_acquire_of_before_takes_nothing_from_a_holder() {
     let node = Node::admitted();
     let counter = node.granted(Ask::of(A));
     node.extend(EXTEND, &[RESOURCE], LONG);
-    // The same one once more, and somebody else's for a shorter time.
+    // The same command once more, and another owner's for a shorter time.
     for owner in [A, B] {
         assert_eq!(node.code(Ask::of(owner)), 0, "{owner}");
     }
@@ -281,7 +281,7 @@ fn a_farewell_leaves_a_place_that_was_taken_since() {
     assert_eq!(number(node.server.run(&["ZSCORE", LINE, client])), 2_000);
 }
 
-/// Whether a majority had forgotten is said of one epoch of a node: in a later one it may be the only one that did.
+/// That a majority had forgotten is said of one epoch of a node: in a later epoch it may be the only one that did.
 #[test]
 fn what_was_said_of_an_earlier_wait_does_not_count_in_a_later_one() {
     let node = Node::admitted();

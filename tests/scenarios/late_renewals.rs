@@ -1,4 +1,4 @@
-//! Goal: what was sent to extend one lease takes nothing from a later one under the same owner, however late it arrives.
+//! Goal: an extension of one lease takes nothing from a later lease of the same owner, however late it arrives.
 //!
 //! Method: real servers behind proxies. What a client has sent is held back, the client loses these connections and makes
 //! others, and goes on with a longer lease under the same owner; then the servers get what was held back. Another client asks
@@ -30,7 +30,7 @@ const MEND: &str = "    local left = redis.call('PTTL', key)
 
 /// Of the lease whose extension is late.
 const TTL: Duration = Duration::from_millis(1_500);
-/// Of the one behind it: so much that the first may be handed on to it.
+/// Of the lease after it: long enough that the first may be handed on to it.
 const LONGER: Duration = Duration::from_millis(2_600);
 const LINGER: Duration = Duration::from_secs(5);
 const DELAY: Duration = Duration::from_secs(1);
@@ -38,7 +38,7 @@ const DELAY: Duration = Duration::from_secs(1);
 const DRIFT: Duration = Duration::from_millis(60);
 const MAX_TTL: Duration = Duration::from_secs(8);
 
-/// The servers, and two who want the same of them.
+/// The servers, and two clients that want the same of them.
 pub(super) struct Stage {
     pub(super) cluster: Cluster,
     /// On the way of the first.
@@ -60,7 +60,7 @@ pub(super) struct Manner {
 pub(super) struct Seen {
     /// A quorum of nodes kept others out for less time than was promised.
     pub(super) shortened: bool,
-    /// Somebody else was granted the resource before that was over.
+    /// Another client was granted the resource before that was over.
     pub(super) beside: bool,
 }
 
@@ -113,7 +113,7 @@ impl Stage {
         self.proxies.iter().for_each(Proxy::hold_back);
     }
 
-    /// What was sent since then is on its way on connections that its client has not any more; that has others.
+    /// Waits until the commands sent since are on their way, cuts these connections, and waits for new ones.
     fn reconnect(&self) {
         eventually("it is on its way", SOON, || {
             self.proxies.iter().all(|proxy| proxy.held_back() > 0)
@@ -125,7 +125,7 @@ impl Stage {
         all_ready(&self.holder);
     }
 
-    /// Has an extension of this lease on its way, and extends it by another one that arrives.
+    /// Puts an extension of this lease on its way, and extends the lease by another one that arrives.
     fn extension_under_way(&self, lease: &Lease) -> Option<()> {
         self.hold_back();
         assert!(lease.blocking_extend().is_err(), "no node has answered");
@@ -141,7 +141,7 @@ impl Stage {
         });
     }
 
-    /// Asks for it as another client, for as long as is said at most, or until that is granted it.
+    /// Asks for it as another client, up to this time, or until that client is granted it.
     pub(super) fn look_on(&self, resource: &str, promised: Promised<'_>, most: Duration) -> Seen {
         let (mut seen, began) = (Seen::default(), Instant::now());
         let mut until = promised().unwrap_or(began);
@@ -171,7 +171,7 @@ fn resumed(before: Lease, next: Acquire) -> Option<Lease> {
     next.blocking().ok().filter(|lease| lease.owner() == owner)
 }
 
-/// The same by one who has waited for it in the process.
+/// The same by a waiter of the same process.
 fn handed_on(before: Lease, next: Acquire) -> Option<Lease> {
     let (owner, mut next) = (before.owner(), next.wait(SOON).into_future());
     assert!((&mut next).now_or_never().is_none(), "it waits");
@@ -266,7 +266,7 @@ fn a_late_extension_takes_nothing_from_a_lock_delay() {
     }
 }
 
-/// Three leases: with the last others are kept out for longer than the first had asked for, and it is released at once.
+/// Three leases: the last keeps others out for longer than the first had asked for, and is released at once.
 #[test]
 fn a_late_extension_takes_nothing_from_what_is_held_at_least() {
     const HOLD: Duration = Duration::from_millis(2_200);
@@ -285,7 +285,7 @@ fn a_late_extension_takes_nothing_from_what_is_held_at_least() {
     }
 }
 
-/// What is late finds a key that readers have, and leaves it alone: also with the fault planted.
+/// The late extension finds a key that readers have, and leaves it alone: also with the fault planted.
 #[test]
 fn a_late_extension_of_a_writer_takes_nothing_from_what_it_reads_on_with() {
     for planted in [false, true] {
@@ -308,7 +308,7 @@ fn a_late_extension_of_a_writer_takes_nothing_from_what_it_reads_on_with() {
     }
 }
 
-/// Nor does a downgrade that is late void the entry of one who was let in beside it.
+/// Nor does a late downgrade void the entry of a reader that was let in beside it.
 #[test]
 fn a_late_downgrade_takes_nothing_from_other_readers() {
     let stage = Stage::new(Manner { classic: false, planted: false });

@@ -1,8 +1,8 @@
 //! Goal: the loss of a lease is told before its validity ends, whatever the nodes do.
 //!
 //! Method: many leases at once, all nodes stopped by SIGSTOP, and the time that is left of each lease when its
-//! holder hears of the loss. More than two hundred samples; every one must be above zero, but for what a thread that
-//! watches beside them came too late itself.
+//! holder hears of the loss. More than two hundred samples; every one must be above zero, less the delay that a
+//! watching thread had itself.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,5 @@
-//! Goal: the line on a node lets in whoever is first, wakes the next, and is worth no more than a piece of advice: nothing
-//! that stands in its place fails a command, or makes one slow.
+//! Goal: the line on a node lets in its first waiter, wakes the next, and is no more than advice: nothing that stands
+//! in its place fails a command, or makes one slow.
 //!
 //! Method: the scripts, run by hand on a real server, with clients that hear or do not. The line of a node in memory does the
 //! same over random commands (`src/node/alike_test`).
@@ -116,7 +116,7 @@ fn standing(node: &Node) -> Vec<String> {
     from_redis_value(node.server.run(&["ZRANGE", LINE, "0", "-1"])).unwrap()
 }
 
-/// A client that is told, as long as it is there.
+/// A client that is connected, and hears its wakes, for as long as this lives.
 struct Ear {
     heard: mpsc::Receiver<String>,
     url: String,
@@ -136,7 +136,7 @@ impl Ear {
             channels.subscribe(channel).unwrap();
             channels.set_read_timeout(Some(50 * MS)).unwrap();
             ready.send(()).unwrap();
-            // Until nobody wants to know any more, or the server is gone.
+            // Until the test does not listen any more, or the server is gone.
             loop {
                 match channels.get_message() {
                     Ok(message) => {

@@ -23,7 +23,7 @@ const DELAY: Duration = Duration::from_secs(4);
 /// The drift of ttl and delay.
 const DRIFT: Duration = Duration::from_millis(52);
 
-/// How the lease ends, and for how long others are kept out at least from when that was told.
+/// How the lease ends, and how long at least it keeps others out after that was told.
 const ENDS: [(&str, Duration); 7] = [
     ("lost", DELAY),
     ("run", DELAY),
@@ -134,7 +134,7 @@ fn others_are_kept_out_behind_a_loss_and_let_in_behind_a_release() {
                     let holder = process.as_mut().unwrap();
                     let mut lines = BufReader::new(holder.output()).lines();
                     told(&mut lines, "held");
-                    // From before it ends, where it is over before this hears of that.
+                    // Read before the lease ends: it may be over before this thread hears of it.
                     let before = Instant::now();
                     told(&mut lines, "ended");
                     let since = if end == "panic" { before } else { Instant::now() };

@@ -32,7 +32,7 @@ fn a_key_deleted_on_a_majority_is_told_at_the_next_renewal() {
         assert!(cluster[node].del("r"));
     }
     let lost = blocking(lease.lost());
-    // A renewal has met that: it would have ended for another reason by itself.
+    // A renewal has found that: by itself the lease would have ended for another reason.
     assert_eq!(lost.reason, LossReason::Gone);
     assert_eq!(lease.validity(), Duration::ZERO);
     assert!((0..3).all(|node| cluster[node].get("r").is_none()), "it is never taken again");
@@ -208,7 +208,7 @@ impl Drop for Flag<'_> {
 fn a_short_lease_is_kept_under_a_hung_minority() {
     let ttl = 2 * SECOND;
     let cluster = admitted(5, ttl);
-    // Whoever waits for those that hang has lost it.
+    // A client that waited for the hung nodes would have lost it.
     let redlock = ready(settings(&cluster, ttl).node_timeout(2 * ttl));
     let lease = redlock.acquire("r").blocking().unwrap();
     (0..2).for_each(|node| cluster[node].pause());

@@ -1,4 +1,4 @@
-//! Goal: a reader whose entry a server has lost is told so by its release, and takes nothing away from those who read on.
+//! Goal: a reader whose entry a server has lost is told so by its release, and takes nothing away from other readers.
 //!
 //! Method: the script of a reader's release, on a real server whose key and readers are set by hand.
 

@@ -126,7 +126,7 @@ fn is_quarantined(redlock: &Redlock, node: usize) -> bool {
     matches!(redlock.nodes()[node].state, NodeState::Quarantined { .. })
 }
 
-/// Acquires without a vote of the node at `without`, which has the key of somebody else meanwhile.
+/// Acquires without a vote of the node at `without`, which has another holder's key meanwhile.
 #[track_caller]
 fn acquire_without(cluster: &Cluster, redlock: &Redlock, resource: &str, without: usize) -> Lease {
     cluster[without].set(resource, "somebody else", None);
@@ -139,8 +139,8 @@ fn acquire_without(cluster: &Cluster, redlock: &Redlock, resource: &str, without
     lease
 }
 
-/// The client has the votes of nodes 0 and 1, and so knows their clocks, and how high they have counted: a round that is won by
-/// others may end before their answers come.
+/// Gives the client the votes of nodes 0 and 1, so that it knows their clocks and how high they have counted. A round
+/// that other nodes win may end before their answers come.
 fn has_heard(cluster: &Cluster, client: &Redlock) {
     acquire_without(cluster, client, "warm", 2).blocking_release().unwrap();
 }

@@ -47,7 +47,7 @@ fn a_node_that_an_operator_approves_goes_on_from_the_floor_that_stands_there() {
     }
 }
 
-/// Of a node that keeps its counters while it is joining, and of one that has none: nobody has voted with what others put there.
+/// Of a node that keeps its counters while it joins, and of one that has none: neither votes with foreign counters.
 #[test]
 fn what_others_have_put_among_the_counters_of_a_node_that_is_joining_goes_when_it_is_admitted() {
     const COUNTERS: &str = "quorlock:counters";

@@ -1,8 +1,8 @@
-//! Goal: of two lists of nodes that share one, at most one is used, whoever comes first and whatever is late; and a list that
-//! was refused leaves nothing by which another one is.
+//! Goal: of two lists of nodes that share one, at most one is used, whichever comes first and whatever is late; and a
+//! list that was refused leaves nothing by which another one would be.
 //!
-//! Method: servers that nobody has used, and some that somebody has; clients one after the other, and at the same moment. The
-//! scripts are also run by hand, each that could undo what was done since behind its time.
+//! Method: servers that no client has used, and some that are in use; clients one after the other, and at the same
+//! moment. The scripts are also run by hand; each that could undo later changes is run too late.
 
 use std::sync::{
     Barrier,
@@ -59,7 +59,7 @@ fn a_node_that_is_meant_for_one_list_is_refused_to_another_until_that_is_over() 
     assert_eq!(node.look_as(A, "", TTL, 0), (0, "m".to_owned()));
     assert_eq!(node.look_as(B, "s", TTL, 0), (-5, format!("{A} -1")));
     assert!(!node.admit_as(B));
-    // Its client gives it up; whoever only looks gives up nothing, and means nothing.
+    // Its client gives it up. A client that only looks gives up nothing, and means nothing.
     assert_eq!(node.look_as(A, "n", TTL, 0), (0, "m".to_owned()));
     assert_eq!(node.look_as(B, "n", TTL, 0).0, -5);
     assert_eq!(node.look_as(A, "w", TTL, 0).0, 0);
@@ -80,7 +80,7 @@ fn a_node_that_is_meant_for_one_list_is_refused_to_another_until_that_is_over() 
     assert_eq!(node.look_as(B, "", TTL, 0), (1, String::new()));
 }
 
-/// Whatever another program has written there, it is told to no client in full, again and again.
+/// However large the value that another program has written, no client is sent it in full, again and again.
 #[test]
 fn a_huge_value_in_the_place_of_the_members_is_cut_in_the_answer() {
     let node = Node::empty();
@@ -93,7 +93,7 @@ fn a_huge_value_in_the_place_of_the_members_is_cut_in_the_answer() {
     assert_eq!(node.look_as(A, "t", TTL, 0), (0, "h".to_owned()));
 }
 
-/// Each letter that could undo what was done since is executed a moment behind its time, and a moment before.
+/// Each letter that could undo later changes is executed a moment after its time, and a moment before.
 #[test]
 fn what_is_late_takes_holds_gives_up_and_lowers_nothing() {
     let node = Node::empty();
@@ -112,14 +112,14 @@ fn what_is_late_takes_holds_gives_up_and_lowers_nothing() {
     // It notes what was told since, and no less.
     let seal = node.text_of("seal");
     assert_eq!(node.look_as(A, "x1", "5000", soon()).0, 1);
-    // Each client tells its own before it gets a vote again, also one that has slept.
+    // Each client tells its own ttl before it gets a vote again, also one that has slept.
     assert_ne!(node.text_of("seal"), seal);
     assert_eq!(node.look_as(A, "", "7000", 0).0, 1);
     assert_eq!(node.look_as(A, "d1", "5000", late()).0, 1);
     assert_eq!(node.text_of("max_ttl"), TTL);
     // It comes twice.
     assert_eq!(node.look_as(A, "x1", "5000", soon()).0, 1);
-    // Another watch begins, and the first one lowers nothing: it has not seen what was told to that.
+    // Another watch begins, and the first one lowers nothing: it has not seen what the second was told.
     assert_eq!(node.look_as(A, "x2", "5000", soon()).0, 1);
     assert_eq!(node.look_as(A, "d1", "5000", soon()).0, 1);
     assert_eq!(node.text_of("max_ttl"), TTL);
@@ -161,7 +161,7 @@ fn two_lists_one_after_the_other() {
     for nodes in [&[2, 3, 4][..], &[1, 2, 3], &[0], &[0, 1, 2, 3, 4]] {
         let text = refused(of(&cluster, nodes));
         assert!(text.contains("has been used for"), "{text}");
-        // By name, whose they are that are not the same.
+        // The error names the nodes that differ.
         let name = |node: &usize| format!("127.0.0.1:{}", cluster[*node].port());
         let ours = nodes.iter().filter(|node| ![0, 1, 2].contains(*node)).map(name);
         assert!(ours.into_iter().all(|name| text.contains(&name)), "{text}");
@@ -183,7 +183,7 @@ fn two_lists_at_the_same_moment() {
                 let (cluster, begin, both) = (&cluster, &begin, &both);
                 scope.spawn(move || {
                     begin.wait();
-                    // Not by `connect`, so that it goes on where it is refused at first.
+                    // Not by `connect`, so that the client goes on if it is refused at first.
                     let redlock = of(cluster, nodes).build().expect("a handle");
                     let lease = redlock.acquire("same").wait(8 * SECOND).blocking();
                     both[place].store(lease.is_ok(), Ordering::SeqCst);
@@ -235,7 +235,7 @@ fn a_fleet_that_is_in_use_goes_on_without_a_node_that_belongs_to_others() {
         )
     };
     eventually("the node says whose it is", SOON, || {
-        // Whoever acquires finds out.
+        // A client that acquires finds out.
         works(&first) && is_refused(&first)
     });
     assert!(works(&first));

@@ -1,4 +1,4 @@
-//! Goal: what others have on the nodes, whatever it is and however large, is neither harmed nor does it harm.
+//! Goal: keys of others on the nodes, whatever they are and however large, are neither harmed nor do they harm.
 //!
 //! Method: keys, values, locks of other libraries, and users' rights that are set and changed by hand beside leases.
 
@@ -183,13 +183,13 @@ fn a_node_of_another_fleet_is_refused() {
     other.acquire("r").wait(Duration::from_secs(5)).blocking().unwrap().blocking_release().unwrap();
 }
 
-/// A server says of all its databases that they were emptied, and of which it was it does not say. It is emptied every three
-/// milliseconds, or on a machine that needs longer for a lease where nothing is emptied, once in as much time.
+/// A server says that a database was emptied, and not which one. The neighbour empties its own every three
+/// milliseconds, or once in the time that a lease takes where nothing is emptied, if that is longer.
 #[test]
 fn a_neighbour_that_empties_a_database_of_its_own_again_and_again_costs_little() {
     let (cluster, without) = (admitted(3, SECOND), admitted(3, SECOND));
     let redlock = ready(settings(&cluster, SECOND));
-    // On a thread of its own, so that it is not kept by what the other has to do.
+    // On a thread of its own, so that the work of the other client does not delay it.
     let own = Arc::new(TokioRuntime::dedicated().unwrap());
     let calm = ready(settings(&without, SECOND).runtime(own));
     let (pause, stopped) = (Mutex::new(3 * MS), AtomicBool::new(false));

@@ -1,5 +1,5 @@
-//! Goal: what a holder with a label leaves beside the counter is kept for as long as its key may stand, changes no counter,
-//! and costs nothing where there is no label.
+//! Goal: the note that a holder with a label leaves beside the counter is kept for as long as its key may stand,
+//! changes no counter, and costs nothing where there is no label.
 //!
 //! Method: the real scripts by EVAL on a real server, and two clients whose commands the server shows.
 

@@ -1,6 +1,6 @@
-//! Goal: more acquires at once than the nodes answer look like waiting, and never like an outage: no lease that is
-//! held is lost, nobody is told that the nodes are broken, every release is confirmed, and what callers have given
-//! up costs nothing. A connection that answers late is kept; one whose server is stopped is given up.
+//! Goal: more acquires at once than the nodes can answer look like waiting, never like an outage: no lease that is held
+//! is lost, no caller is told that the nodes are broken, every release is confirmed, and requests that callers have
+//! given up cost nothing. A connection that answers late is kept; one whose server is stopped is given up.
 //!
 //! Method: bursts from one process beside leases that are held and renewed, on real servers that are well; replies
 //! delayed by a proxy; all servers stopped for a moment. Nothing is asserted of how fast anything is.
@@ -25,7 +25,7 @@ const TTL: Duration = Duration::from_secs(10);
 struct Ended {
     granted: Vec<Lease>,
     crowded: usize,
-    /// Whatever else was said.
+    /// All other errors.
     failed: Vec<AcquireError>,
 }
 

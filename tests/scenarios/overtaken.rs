@@ -19,7 +19,7 @@ fn a_lost_round_leaves_no_key(forget: impl FnOnce(&Cluster)) {
     let builder = Redlock::builder().nodes(nodes).node_timeout(SECOND).max_ttl(ttl);
     let redlock = ready(builder.danger_skip_quarantine());
     let identity = redlock.nodes()[2].identity.clone();
-    // A majority is somebody else's, so that the round is lost at their answers.
+    // Another holds a majority, so that the round is lost at their answers.
     (0..2).for_each(|node| cluster[node].set("r", "somebody else", None));
     forget(&cluster);
     let info = cluster[2].run(&["INFO", "server"]);

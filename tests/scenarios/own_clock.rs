@@ -130,13 +130,13 @@ fn a_client_whose_clock_jumps_does_not_end_a_quarantine_early() {
         (true, MINUTE, true),
         (true, MINUTE, false),
         (false, MINUTE, true),
-        // No larger than what is no jump between two clocks.
+        // No larger than a difference that counts as no jump.
         (false, SECOND, true),
     ] {
         let cluster = admitted(3, ttl);
         let runtime = Skewed::start(wholly);
         let skewed = ready(settings(&cluster, ttl).runtime(Arc::clone(&runtime)));
-        // In classic mode, so that nobody but the client whose clock jumps looks after the nodes.
+        // In classic mode, so that only the client whose clock jumps looks after the nodes.
         let holder = ready(settings(&cluster, ttl).classic());
         let lease = acquire_without(&cluster, &holder, "r", 2);
         cluster[1].restart_empty();
@@ -192,7 +192,7 @@ struct Lagging {
     lag: Mutex<Lag>,
 }
 
-/// From when on, by the system's clock, it goes on from where, and how fast.
+/// The system time from which on the clock runs, the time it shows then, and its rate.
 #[derive(Clone, Copy, Debug)]
 struct Lag {
     since: Timestamp,
@@ -229,7 +229,7 @@ impl Alter for Lagging {
     }
 }
 
-/// It changes whenever somebody makes a node join again.
+/// The epochs, which change whenever a client makes a node join again.
 fn epochs(cluster: &Cluster) -> Vec<String> {
     let epoch = |server: &quorlock_harness::Server| {
         redis::from_redis_value(server.run(&["HGET", MARKER, "epoch"])).unwrap()
@@ -295,7 +295,7 @@ fn a_client_whose_clock_runs_slow_blames_no_node() {
     assert_eq!(epochs(&cluster), before);
 }
 
-/// Some have never been read together with the one that shows the stall.
+/// Some nodes have never been read together with the one that shows the stall.
 #[test]
 fn a_stall_of_our_clock_blames_no_node_whose_others_are_met_after_it() {
     let ttl = SECOND;

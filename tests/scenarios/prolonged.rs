@@ -1,4 +1,4 @@
-//! Goal: what was granted is prolonged only by the node that granted it, in the state that the client has seen.
+//! Goal: a grant is prolonged only by the node that gave it, in the state that the client has seen.
 //!
 //! Method: the scripts of the crate, run by hand on a real server whose marker is set by hand.
 
@@ -28,7 +28,7 @@ fn identity(node: &Node) -> String {
     redis::from_redis_value(node.server.run(&["HGET", MARKER, "identity"])).unwrap()
 }
 
-/// Another process, another database, or other data since: whatever stands there, this client was not granted it.
+/// Another process, another database, or other data since: whatever key stands there, this client was not granted it.
 #[test]
 fn a_node_of_another_identity_neither_extends_nor_restores() {
     let node = Node::admitted();
@@ -64,7 +64,7 @@ fn a_node_that_is_joining_neither_extends_nor_restores() {
     assert_eq!(node.server.get(RESOURCE), None);
 }
 
-/// A key that is gone is set again by whoever hears it; one that is somebody else's is not.
+/// A client that hears that its key is gone sets it again, and does not if another holder has it.
 #[test]
 fn an_extension_says_of_a_key_whether_it_is_gone_or_somebody_elses_and_makes_none_anew() {
     let node = Node::admitted();

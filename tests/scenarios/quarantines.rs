@@ -1,5 +1,5 @@
-//! Goal: a node that may have forgotten votes no earlier than it should, whoever else acts on it meanwhile, and one
-//! that need not wait is not made to.
+//! Goal: a node that may have forgotten votes no earlier than it should, whatever other clients do to it meanwhile, and
+//! a node that need not wait is not made to.
 //!
 //! Method: real servers, clients that are cut from some of them by proxies, and markers that are changed behind a
 //! client's back. Times are measured from the moment at which the node forgot.
@@ -36,7 +36,7 @@ fn behind_proxy(cluster: &Cluster, ttl: Duration) -> (quorlock::Builder, Proxy) 
     (builder.node_timeout(100 * MS).ttl(ttl).max_ttl(ttl), proxy)
 }
 
-/// The node was admitted by somebody else meanwhile, has voted, and has forgotten again.
+/// Another client has admitted the node meanwhile; it has voted, and has forgotten again.
 #[test]
 fn a_quarantine_that_was_begun_before_the_node_was_admitted_does_not_count() {
     let ttl = SECOND;
@@ -97,7 +97,7 @@ fn a_marker_of_another_type_is_shown_and_can_be_mended() {
     all_ready(&redlock);
 }
 
-/// Whoever was about to admit a node, and comes late, must not do so after it has begun to wait anew.
+/// A client that was about to admit a node, and comes late, must not do so after the node has begun to wait anew.
 #[test]
 fn an_admission_and_a_jump_count_in_the_epoch_in_which_they_were_decided_on() {
     let node = Node::admitted();
@@ -148,7 +148,7 @@ fn a_node_keeps_the_longest_wait_that_it_was_told_of_in_its_epoch() {
     // Whatever is told, it is cut, and what is answered can be read.
     let waited = tell(&node, &first.epoch, u64::MAX).waited;
     assert!((60_000..=node.now_us() / 1000).contains(&waited), "{waited}");
-    // It forgets, or is admitted and has to join again: what it waited before counts no more.
+    // It forgets, or is admitted and has to join again: its earlier wait does not count any more.
     node.mark(&[("identity", "that/0/00000000")]);
     let second = tell(&node, &first.epoch, 60_000);
     assert!(!second.ready && second.epoch != first.epoch && second.waited == 0, "{second:?}");
@@ -283,8 +283,8 @@ fn a_client_with_a_broken_wall_clock_does_not_use_up_the_counters_of_a_new_fleet
     assert!(second > first && ahead < 3 * 60 * SECOND, "{ahead:?} ahead");
 }
 
-/// Whoever admits a node has the others refuse votes of rounds that began before. A single round, sent at that moment,
-/// must not look like an outage.
+/// The admission of a node makes the others refuse votes to rounds that began before. A single round, sent at that
+/// moment, must not look like an outage.
 #[test]
 fn an_admission_costs_nobody_a_single_round() {
     let ttl = 500 * MS;

@@ -63,7 +63,7 @@ fn a_range_that_reaches_beyond_the_end_is_refused_and_leaves_no_key() {
     assert_eq!(node.granted(ask(64)), MAX);
 }
 
-/// A confirm that comes late finds the key of somebody else, and the counter above its token.
+/// A confirm that comes late finds the key of another holder, and the counter above its token.
 #[test]
 fn a_confirm_raises_the_counter_to_the_end_of_the_range() {
     let node = Node::admitted();

@@ -21,8 +21,8 @@ const WRITER: &str = "cccccccccccccccccccccccccccccccc";
 const HOUR: &str = "3600000";
 const LONGEST: i64 = 60_000;
 
-/// What a read for so many ms is answered, by one who knows this state and this high-water mark: the first number, and the
-/// third, which is for how many ms the key lives where the read is denied.
+/// The answer to a read for so many ms, of a client that knows this state and this high-water mark: the first number,
+/// and the third, which says for how many ms the key lives if the read is denied.
 fn ask(
     node: &Node,
     (etag, high_water): (&str, u64),
@@ -73,7 +73,7 @@ fn left(node: &Node) -> i64 {
     }
 }
 
-/// Else a node that has forgotten, or has older data, would vote for one who reads beside a writer of before.
+/// Otherwise a node that has forgotten, or has older data, would vote for a reader beside an earlier writer.
 #[test]
 fn a_reader_is_let_in_under_the_state_that_it_has_seen_or_an_older_look_at_it() {
     for others_read in [false, true] {
@@ -127,7 +127,7 @@ fn a_reader_cuts_what_outlives_every_lease_and_is_none_of_others() {
     }
 }
 
-/// By the ttl of who asks somebody else's lease would end too soon.
+/// Cut to the ttl of the client that asks, another client's lease would end too soon.
 #[test]
 fn where_others_have_taken_the_longest_ttl_nothing_is_cut() {
     let (node, high_water) = counted();
@@ -171,7 +171,7 @@ fn a_reader_keeps_its_key_for_longer_than_it_has_it_where_the_memory_is_full() {
 #[test]
 fn an_entry_ends_no_sooner_than_was_asked_for_and_the_key_no_sooner_than_the_last_entry() {
     let (node, high_water) = counted();
-    // Where in a millisecond it is asked is nobody's choice.
+    // The test cannot choose at which microsecond it asks.
     for _ in 0..20 {
         for (owner, ttl) in [(A, 10_000), (B, 20_000)] {
             let asked_at = node.now_us();

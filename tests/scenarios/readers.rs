@@ -220,7 +220,7 @@ fn an_entry_that_has_ended_counts_for_nothing_beside_one_that_has_not() {
     assert!(server.get(RESOURCE).is_none() && server.get(READERS).is_none());
 }
 
-/// Else a writer would get a token that a reader before it has.
+/// Otherwise a writer would get a token that an earlier reader has.
 #[test]
 fn a_counter_that_others_have_written_is_no_vote_for_a_readers_token() {
     for planted in ["9000000000000000", "no number at all"] {
@@ -308,7 +308,7 @@ fn a_writer_that_goes_on_as_a_reader_makes_one_entry_of_its_key_and_of_nothing_e
     assert_eq!(both.memory.get(RESOURCE), None);
 }
 
-/// What ends in front of the rest of the script does what the rest would have done, whatever stands there.
+/// The early end of the script does what the rest would have done, whatever the keys hold.
 #[test]
 fn the_fast_path_of_a_reader_does_what_the_rest_does() {
     const LINE: &str = "quorlock:line:r";

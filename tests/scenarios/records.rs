@@ -123,7 +123,7 @@ fn what_others_have_written_is_no_record() {
     assert_eq!(node.proclaimed(A, &record(term, 1)), 0);
 }
 
-/// A leader whose key was lost says what it has said before, and no more.
+/// A leader whose key was lost says its earlier record again, and no more.
 #[test]
 fn what_a_restore_says_again_lives_for_as_long_as_what_is_said_anew() {
     let node = Node::admitted();

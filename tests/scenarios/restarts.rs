@@ -76,7 +76,7 @@ fn default_gives_one_holder(loss: Loss) {
     let before = token(&first.acquire("r").without_renewal().blocking().unwrap());
     eventually("it is released", SOON, || cluster.iter().all(|server| server.get("r").is_none()));
     let held = loss.around(&cluster[1], || acquire_without(&cluster, &first, "r", 2));
-    // One that has never seen the node before its loss.
+    // A client that never saw the node before its loss.
     let fresh = settings(&cluster, SHORT).build().unwrap();
     assert!(token(&held) > before);
     let mut quarantined = 0;
@@ -137,7 +137,7 @@ fn a_flush_gives_one_holder_by_default() {
 #[test]
 fn a_restart_with_all_data_is_quarantined_too() {
     let cluster = Cluster::start_with(3, |_, builder| builder.append_only(true));
-    // Nobody waits here for as long as its quarantine lasts.
+    // The quarantine is far longer than this test waits.
     admit(&cluster, SOON);
     let redlock = ready(settings(&cluster, SOON));
     cluster[0].restart();

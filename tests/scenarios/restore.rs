@@ -1,5 +1,5 @@
-//! Goal: a node that lost the key of a held lease gets it back, whoever else has asked there since, and not later than
-//! the lease is known to hold.
+//! Goal: a node that lost the key of a held lease gets it back, whichever clients have asked there since, and not later
+//! than the lease is known to hold.
 //!
 //! Method: the real script on a real server, and a lease in classic mode whose key is deleted on one node.
 
@@ -44,7 +44,7 @@ fn a_key_that_somebody_else_has_by_now_stays_as_it_is() {
     assert_eq!(node.restored("holder", latest), 1);
     let lives: i64 = from_redis_value(node.server.run(&["PTTL", RESOURCE])).unwrap();
     assert!((1..=10_000).contains(&lives), "for as long as was asked for: {lives}");
-    // One that stands lives on as it did: that is for an extension.
+    // A restore does not prolong a key that stands: only an extension does.
     node.server.run(&["PEXPIRE", RESOURCE, "500000"]);
     assert_eq!(node.restored("holder", latest), 0);
     let lives: i64 = from_redis_value(node.server.run(&["PTTL", RESOURCE])).unwrap();

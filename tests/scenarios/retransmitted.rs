@@ -1,4 +1,4 @@
-//! Goal: what the kernel of a client sends once more, when that client has closed the connection and made another, takes
+//! Goal: bytes that the kernel sends once more, after its client has closed the connection and made another, take
 //! nothing from a later lease.
 //!
 //! Method: in a network of its own a rule drops what comes from the ports of the client's connections. The client gives them
@@ -25,7 +25,7 @@ const NAME: &str = "retransmitted::what_the_kernel_sends_once_more_behind_a_clos
 /// The client gives up connections that are silent for more than a second: the first lease must outlive that.
 const TTL: Duration = Duration::from_secs(3);
 const LONGER: Duration = Duration::from_secs(5);
-/// By then the kernel has tried again, however often it has before.
+/// The kernel tries again within this time, however often it has before.
 const TRIED_AGAIN: Duration = Duration::from_secs(15);
 
 /// Runs a command to its end, and says why it failed if it did.
@@ -51,7 +51,7 @@ fn unshare() -> Result<&'static [&'static str], String> {
     one.or_else(|reason| other.map_err(|other| format!("{reason}; {other}")))
 }
 
-/// The ports from which somebody is connected to this one.
+/// The ports from which connections to this one come.
 fn ports_to(port: u16) -> Vec<u16> {
     let table = fs::read_to_string("/proc/net/tcp").unwrap();
     let port_of = |address: &str| u16::from_str_radix(address.rsplit(':').next()?, 16).ok();

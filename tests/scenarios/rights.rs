@@ -1,5 +1,5 @@
-//! Goal: a name that a user has no right to costs a refusal, and nothing after it; and rights that only those need who
-//! wait cost whoever lacks them nothing but to be woken.
+//! Goal: a name that a user has no right to costs a refusal, and nothing after it; and a user without the rights that
+//! only waiting needs loses nothing but being woken.
 //!
 //! Method: real servers with a user that may touch some keys and no others, or may run some commands and no others.
 
@@ -111,7 +111,7 @@ fn a_right_to_the_line_that_is_taken_away_costs_one_round_at_most() {
     assert!(matches!(lines(&redlock)[..], [LineState::Off { .. }]), "{:?}", lines(&redlock));
 }
 
-/// By the server's own rules, which the first of all scripts asks for.
+/// By the server's own rules, which the very first script asks about.
 #[test]
 fn each_right_that_is_missing_is_named_but_where_it_is_the_key_that_is_not_allowed() {
     let server = Server::start();

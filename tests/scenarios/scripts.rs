@@ -51,7 +51,7 @@ pub(crate) struct Ask<'a> {
     /// How many tokens.
     pub(crate) count: u64,
     pub(crate) latest: u64,
-    /// What the high-water mark was when the marker was looked at last; the one of now where this is none.
+    /// The high-water mark when the marker was looked at last; `None` for that of now.
     pub(crate) high_water: Option<u64>,
     /// What the holder leaves, if it has a label.
     pub(crate) note: Option<&'a str>,
@@ -143,7 +143,7 @@ impl Node {
         self.server.run(&["HSET", COUNTERS, "", &head]);
     }
 
-    /// Sets the state, and with it whether anybody may vote here.
+    /// Sets the state, and with it whether the node may vote.
     pub(crate) fn set_state(&self, state: &str) {
         self.mark(&[("state", state)]);
         if state == "ready" {
@@ -190,7 +190,7 @@ impl Node {
         })
     }
 
-    /// The key is gone, by its expiry or by whatever else.
+    /// Deletes the key, as its expiry would.
     pub(crate) fn expire(&self) {
         assert!(self.server.del(RESOURCE), "there was a key to expire");
     }
@@ -365,8 +365,8 @@ impl Node {
         Seen { ready: *ready == 1, etag, epoch, floor, high_water, waited }
     }
 
-    /// The answer to a look of these members that is sent for these letters, and is useless behind this time: its first
-    /// number, and its flags or what it says of whose the node is.
+    /// The answer to a look of these members, with these letters and this latest time: its first number, and its flags
+    /// or what it says of the node's members.
     #[track_caller]
     pub(crate) fn look_as(
         &self,

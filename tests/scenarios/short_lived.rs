@@ -36,8 +36,8 @@ fn ask(orders: &str) {
     drop(lease);
 }
 
-/// Processes that live for so long, one after the other, until one of them has the lease: how many there were, and how
-/// long that took.
+/// Runs processes that live for so long, one after the other, until one has the lease. Returns how many there were, and
+/// how long that took.
 fn one_after_the_other(
     test: &str,
     cluster: &Cluster,
@@ -100,7 +100,7 @@ fn a_job_that_runs_for_a_second_now_and_then_gets_a_new_deployment_admitted() {
     assert!(process > 2 && took >= quarantine_by_default(ttl), "{process}: {took:?}");
 }
 
-/// The control: as it was when each of them began anew.
+/// The control: each process begins its wait anew.
 #[test]
 fn processes_whose_time_is_forgotten_get_nothing_admitted() {
     if let Ok(orders) = std::env::var(ORDERS) {
@@ -116,7 +116,7 @@ fn processes_whose_time_is_forgotten_get_nothing_admitted() {
     assert_eq!(one_after_the_other(test, &cluster, Some(2 * SECOND), SECOND, 10, forget), None);
 }
 
-/// Of a client that comes and goes on from what another one has counted, on nodes of either kind.
+/// A client that comes later goes on from what another one has counted, on nodes of either kind.
 fn goes_on(restart: impl Fn(), spec: impl Fn() -> NodeSpec) {
     let connect = || Redlock::builder().node(spec()).blocking_connect().unwrap();
     let remaining = |redlock: &Redlock| match redlock.nodes()[0].state {

@@ -20,8 +20,8 @@ const OTHER: &str = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
 const HOUR: &str = "3600000";
 const LONGEST: i64 = 60_000;
 
-/// What one is answered who knows this state and this high-water mark: the first number, and the third, which is for how many
-/// ms there is no slot where there is none.
+/// The answer to a client that knows this state and this high-water mark: the first number, and the third, which says
+/// for how many ms no slot is free if none is.
 fn ask(node: &Node, etag: &str, high_water: u64, latest: u64) -> (i64, i64) {
     let head = format!("{etag} {high_water:016} {:016}", node.marked("next_floor"));
     let (hint, latest) = (format!("{high_water:016}"), latest.to_string());
@@ -47,8 +47,8 @@ fn counted() -> (Node, u64) {
     (node, high_water)
 }
 
-/// Else a node that has forgotten, or has older data, would vote for one more than there are permits; and so would one that
-/// carries out late what has been given up.
+/// Otherwise a node that has forgotten, or has older data, would vote for one more permit than there are; and so would
+/// a node that executes late a command that was given up.
 #[test]
 fn a_slot_is_granted_under_the_state_that_was_seen_and_in_time() {
     let (node, high_water) = counted();
@@ -95,7 +95,7 @@ fn a_slot_that_outlives_every_lease_and_is_none_of_others_is_cut() {
     assert!(left()[1] > 40_000);
 }
 
-/// What one is answered whose client has lines: the slot of either name may be waited for.
+/// The answer to a client that has lines: the slot of either name may be waited for.
 fn ask_with_line(node: &Node, high_water: u64, allowed: &str, says: &[&str]) -> Vec<Value> {
     let head = format!("{ETAG} {high_water:016} {:016}", node.marked("next_floor"));
     let hint = format!("{high_water:016}");
@@ -182,7 +182,7 @@ fn one_slot_is_taken_where_somebody_waits_for_another_by_its_name() {
     }
 }
 
-/// The one who waited before was not heard, and is forgotten.
+/// The earlier waiter did not hear the wake, and is forgotten.
 #[test]
 fn who_is_let_in_behind_a_wake_hears_of_those_alone_who_wait_then() {
     for (places, waiting) in [(&["1", "bbbbbbbbbbbbbbbb"][..], 0), (&["9", "bbbbbbbbbbbbbbbb"], 1)]

@@ -1,4 +1,4 @@
-//! Goal: what a script does at the very moment at which a time is up is what its text says, to the millisecond and to the
+//! Goal: at the very moment at which a time is up a script does what its text says, to the millisecond and to the
 //! microsecond.
 //!
 //! Method: the scripts, run by hand on a real server whose clock stands still until the test moves it. A key whose time is up
@@ -38,7 +38,7 @@ struct Ask<'a> {
     keys: &'a [&'a str],
     hint: u64,
     latest: u64,
-    /// Behind that: the count, and what only this script is told.
+    /// The further arguments: the count, and those of this script alone.
     more: &'a [&'a str],
 }
 
@@ -120,7 +120,7 @@ fn of_the_slots_the_one_whose_time_is_up_now_is_told() {
     assert_eq!(told[2..], [Value::Int(0), Value::BulkString(C.into()), Value::Int(0)]);
 }
 
-/// And of the other one, which ends now, the line of the first says that it is in the way there.
+/// The other one ends now, and yet the line of the first says that it is in the way there.
 #[test]
 fn of_several_resources_the_one_that_is_held_on_is_told_and_not_the_one_whose_time_is_up_now() {
     let (node, clock) = with_standing_clock();
@@ -167,7 +167,7 @@ fn the_key_of_readers_ends_with_the_last_entry_behind_a_release() {
     }
 }
 
-/// A poll later than that they are due. B is not connected: whoever wakes it forgets it, and goes on.
+/// Below that life of the line a poll was missed. B is not connected: a client that wakes it makes the node forget it.
 #[test]
 fn who_comes_anew_wakes_those_who_wait_once_their_line_lives_for_less_than_it_does_after_a_poll() {
     let line = "quorlock:line:r";
@@ -190,7 +190,7 @@ fn who_comes_anew_wakes_those_who_wait_once_their_line_lives_for_less_than_it_do
     }
 }
 
-/// So not each one who comes writes it.
+/// So not each client that comes writes it.
 #[test]
 fn a_line_is_let_live_for_longer_where_it_has_lost_more_than_a_tenth_of_a_second() {
     let (line, held) = ("quorlock:line:r", "r");
@@ -206,7 +206,7 @@ fn a_line_is_let_live_for_longer_where_it_has_lost_more_than_a_tenth_of_a_second
     }
 }
 
-/// Those whose time is up go with the last one that is released.
+/// Entries whose time is up go with the last one that is released.
 #[test]
 fn a_key_of_readers_goes_with_the_last_whose_time_is_not_up() {
     let (keys, ms) = ([RESOURCE, "quorlock:readers:r"], NOW / 1_000);
@@ -223,7 +223,7 @@ fn a_key_of_readers_goes_with_the_last_whose_time_is_not_up() {
     }
 }
 
-/// The first is not connected, and forgotten: the next is told, and is the only one who waits before.
+/// The first is not connected, and is forgotten. The next is told, and is the only one that waits before it.
 #[test]
 fn who_wakes_the_first_hears_how_many_wait_before_it_also_of_one_resource() {
     let line = "quorlock:line:r";

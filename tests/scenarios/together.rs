@@ -169,7 +169,7 @@ fn a_set_is_confirmed_where_every_key_is_its_own_and_no_counter_is_above() {
     }
 }
 
-/// What is missing is set, whatever it is; but nothing where one of them is somebody else's.
+/// Whichever keys are missing are set; but none if another holder has one of them.
 #[test]
 fn a_set_is_restored_where_nobody_else_has_any_of_it() {
     let node = node(1_000);
@@ -193,7 +193,7 @@ fn a_set_is_restored_where_nobody_else_has_any_of_it() {
     assert_eq!(restore(), Some(0), "an empty value is somebody's too");
 }
 
-/// What ends in front of the rest of the script does what the rest would have done, whatever stands there.
+/// The early end of the script does what the rest would have done, whatever the keys hold.
 #[test]
 fn the_fast_path_of_a_set_does_what_the_rest_does() {
     let rest = without_early_end(ACQUIRE_SET);

@@ -130,7 +130,7 @@ fn a_vote_of_before_a_node_forgot_and_one_of_after_it_was_admitted_make_no_token
     let slow = ready(slow.node_timeout(30 * SECOND).runtime(Arc::clone(&odd) as Arc<dyn Runtime>));
     let other = ready(settings(&cluster, ttl));
 
-    // Node 0 hears the acquire, node 1 will later, node 2 is held by somebody else.
+    // Node 0 hears the acquire, node 1 will later, and another holds node 2.
     cluster[2].set("r", "somebody else", None);
     proxies[1].blackhole(true);
     let request = slow.try_acquire("r").without_renewal();
@@ -155,7 +155,7 @@ fn a_vote_of_before_a_node_forgot_and_one_of_after_it_was_admitted_make_no_token
         let behind = ready(settings(&cluster, ttl).runtime(Odd::start(20 * SECOND)));
         (first, acquire_without(&cluster, &behind, "r", 1))
     });
-    // Either it was not granted, or whoever comes later has the larger token.
+    // Either it was not granted, or the later lease has the larger token.
     if let Ok(lease) = &first {
         assert!(token(&second) > token(lease), "{} after {}", token(&second), token(lease));
     }
@@ -173,7 +173,7 @@ fn all_ready_after_quarantine(cluster: &Cluster, redlock: &Redlock) {
 }
 
 /// A node that was restarted counts on from where the others might be, half a minute ahead of the clock. Then all are
-/// restarted, and nobody knows of that any more.
+/// restarted, and no node knows of that any more.
 #[test]
 fn tokens_rise_after_a_majority_forgot() {
     let ttl = 2 * SECOND;
@@ -199,7 +199,7 @@ fn tokens_rise_after_a_majority_forgot() {
         cluster.iter().for_each(Server::restart_empty);
         all_ready_after_quarantine(&cluster, &client);
         println!("round {round}");
-        // One that has seen no token: only the nodes know where to go on.
+        // A client that has seen no token: only the nodes know where to go on.
         next(&ready(settings(&cluster, ttl)), "all have forgotten");
         next(&client, "all have forgotten, and one has gone on");
     }
@@ -227,7 +227,7 @@ fn tokens_rise_where_nodes_forget_in_turn_and_wall_clocks_are_behind() {
     assert!(token(&lease) > last, "{} after {last}", token(&lease));
 }
 
-/// A single number that somebody wrote to one node does not reach the others, nor other resources.
+/// A number that another program wrote to one node does not reach the others, nor other resources.
 #[test]
 fn a_counter_that_somebody_wrote_ends_nothing() {
     let cluster: Cluster = admitted(3, SECOND);
@@ -243,7 +243,7 @@ fn a_counter_that_somebody_wrote_ends_nothing() {
     }
 }
 
-/// One node forgets, the clock of another one jumps, and the third cannot be reached by whoever admits them; later it
+/// One node forgets, the clock of another jumps, and the client that admits them cannot reach the third, which later
 /// forgets too. No more than one node has lost its data at a time.
 #[test]
 fn a_node_whose_clock_jumped_does_not_make_a_majority_that_forgot() {
@@ -267,7 +267,7 @@ fn a_node_whose_clock_jumped_does_not_make_a_majority_that_forgot() {
         state.as_deref() == Some(wanted)
     };
 
-    // Node 0 hears the acquire, node 1 is held by somebody else, node 2 will hear it later.
+    // Node 0 hears the acquire, another holds node 1, and node 2 will hear it later.
     cluster[1].set("r", "somebody else", None);
     proxies[2].blackhole(true);
     let request = slow.try_acquire("r").without_renewal();

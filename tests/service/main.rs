@@ -1,4 +1,4 @@
-//! Goal: `examples/service.rs` charges an invoice once, whoever asks how often, and whichever instance stands still.
+//! Goal: `examples/service.rs` charges an invoice once, however often it is asked, and whichever instance stands still.
 //!
 //! Method: three instances as processes, on three real servers and one file of SQLite. Requests come over HTTP, and
 //! what was charged is read from the file.
@@ -51,7 +51,7 @@ impl World {
         let env = [
             ("QUORLOCK_NODES", self.cluster.urls().join(",")),
             ("QUORLOCK_TTL", "1s".to_owned()),
-            // Servers that nobody has seen keep everybody waiting for a little longer than this.
+            // New servers keep all clients waiting for a little longer than this.
             ("QUORLOCK_MAX_TTL", "1s".to_owned()),
             ("DATABASE", database.display().to_string()),
             ("BANK_MS", bank.as_millis().to_string()),

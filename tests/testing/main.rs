@@ -1,4 +1,4 @@
-//! Goal: tests of users can do with `quorlock::testing` what it says, wherever they run.
+//! Goal: users' tests can do with `quorlock::testing` what it promises, wherever they run.
 //!
 //! Method: what a test would do, in each place where a fleet can be made: a tokio runtime with one thread, with its time
 //! paused and not, one with several threads, another executor, and none. `time` has what is only true of a clock,

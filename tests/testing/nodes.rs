@@ -1,4 +1,4 @@
-//! What becomes of nodes that fail, hang, come back and forget, and of somebody else who holds.
+//! What becomes of nodes that fail, hang, come back and forget, and of another holder.
 
 use quorlock::{AcquireError, Holder, node::NodeState, testing::Fleet};
 
@@ -42,7 +42,7 @@ fn a_node_that_has_forgotten_votes_after_its_quarantine() {
         fleet.advance(SECOND).await;
         let state = redlock.nodes()[0].state.clone();
         assert!(matches!(state, NodeState::Quarantined { .. }), "{state:?}");
-        // Four vote, and with two of them gone nobody can acquire until the fifth does.
+        // Four vote, and with two of them gone no client can acquire until the fifth does.
         fleet.fail(3..5);
         assert!(!redlock.try_acquire("r").await.unwrap_err().is_contended());
         fleet.restore(3..5);
@@ -70,14 +70,14 @@ fn a_majority_that_has_forgotten_votes_after_its_quarantine() {
     });
 }
 
-/// A restored node has no counter of the lease: what it goes on from is nobody's token.
+/// A node that a key was restored to has no counter of the lease: its floor is not the lease's token.
 #[test]
 fn the_token_that_is_told_of_a_holder_is_its_own_also_where_its_key_was_restored() {
     paused(async {
         let fleet = Fleet::new(3);
         let redlock = fleet.builder().label("web-1").connect().await.unwrap();
         let lease = redlock.acquire("r").await.unwrap();
-        // Of another resource, and higher: the floor of whoever forgets is above that.
+        // Of another resource, and higher: the floor of a node that forgets is above that.
         drop(redlock.acquire("s").await.unwrap());
         for node in [0, 1] {
             fleet.restart(node);
@@ -151,7 +151,7 @@ fn a_minority_that_hangs_costs_nothing() {
         fleet.advance(60 * SECOND).await;
         lease.check().unwrap();
         lease.release().await.unwrap();
-        // What they were asked meanwhile they do when they go on, and then nothing is left there.
+        // They execute the commands of meanwhile when they go on, and then nothing is left there.
         fleet.restore(..);
         fleet.advance(5 * SECOND).await;
         assert!(fleet.nodes().iter().all(|node| node.keys().is_empty()));
@@ -248,7 +248,7 @@ fn somebody_else_who_has_crashed_holds_until_the_ttl() {
         assert!(redlock.try_acquire("r").await.unwrap_err().is_contended());
         fleet.advance(2 * SECOND).await;
         let lease = redlock.try_acquire("r").await.unwrap();
-        // Its end is not that of whoever came after it.
+        // Its end is not the end of the holder after it.
         drop(other);
         assert!(fleet.redlock().try_acquire("r").await.unwrap_err().is_contended());
         lease.release().await.unwrap();
@@ -285,7 +285,7 @@ fn what_cannot_be_is_a_panic_that_says_why() {
         let fleet = Fleet::new(3);
         let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| test(&fleet)));
         let message = panic.unwrap_err().downcast::<String>().unwrap();
-        // What it had set for that is not left.
+        // No key of that attempt is left.
         assert!(fleet.nodes().iter().all(|node| node.keys().is_empty()));
         *message
     };

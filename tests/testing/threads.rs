@@ -38,7 +38,7 @@ fn threads_end_with_their_fleets() {
             (0..10).map(|job| redlock.acquire(format!("{job}")).blocking().unwrap()).collect();
         drop(smol::block_on(redlock.acquire("r").into_future()).unwrap());
         fleet.blocking_advance(100 * SECOND);
-        // One that nobody waits for.
+        // An advance that is not waited for.
         let _ = fleet.advance(100 * SECOND).now_or_never();
     }
     drop(fleets);

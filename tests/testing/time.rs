@@ -14,8 +14,8 @@ use tokio::time::{Instant as TokioInstant, sleep, timeout};
 
 use super::{MS, SECOND, everywhere, one_thread, paused, threads, without_waiting};
 
-/// What breaks without the fleet: tokio moves its clock whenever it has nothing to do, as while it waits for the engine's
-/// thread, so that nearly all of these timed out.
+/// Without the fleet nearly all of these would time out: tokio moves its clock whenever it has nothing to do, also
+/// while it waits for the engine's thread.
 #[tokio::test(start_paused = true)]
 async fn time_limits_of_a_test_whose_time_is_paused_do_not_end_early() {
     let redlock = Fleet::new(5).redlock();
@@ -85,7 +85,7 @@ fn a_loss_wakes_who_waits_for_it() {
     });
 }
 
-/// Whoever waits in a task of its own has run by then, as tokio moves its clock no further while anything can run.
+/// A task that waits has run by then, as tokio moves its clock no further while any task can run.
 #[test]
 fn tasks_of_a_runtime_with_one_thread_have_run_when_the_clock_has_been_moved() {
     let test = async {
@@ -107,7 +107,7 @@ fn tasks_of_a_runtime_with_one_thread_have_run_when_the_clock_has_been_moved() {
     };
     paused(test);
     let test = async {
-        // The order in which the effects come is that of the times, whoever sleeps.
+        // The effects come in the order of their times, whichever task sleeps.
         let fleet = Fleet::new(5);
         let redlock = fleet.redlock();
         let _other = fleet.hold_for("r", 4 * SECOND).await;

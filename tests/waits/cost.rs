@@ -58,7 +58,7 @@ fn a_hand_over_inside_a_process_costs_no_command() {
     lines::nothing_left(&cluster);
 }
 
-/// One after the other, with nobody else there: two commands to each node, and none that only waiting needs.
+/// One after the other, without any other client: two commands to each node, and none that only waiting needs.
 #[test]
 fn whoever_is_alone_pays_for_no_line() {
     const TIMES: u64 = 100;
@@ -102,7 +102,7 @@ fn whoever_is_alone_pays_for_no_line() {
     lines::nothing_left(&cluster);
 }
 
-/// Two of five have denied the round by which it got the resource, as a node does that is told of the release a little later.
+/// Two of five have denied the round by which it got the resource, as nodes do that hear of the release a bit later.
 #[test]
 fn whoever_has_got_it_stands_in_no_line_any_more_also_where_a_node_has_denied_it() {
     let cluster = admitted(TTL);
@@ -113,7 +113,7 @@ fn whoever_has_got_it_stands_in_no_line_any_more_also_where_a_node_has_denied_it
     let next = std::thread::scope(|scope| {
         let waiting = scope.spawn(|| waiter.acquire(RESOURCE).blocking().unwrap());
         lines::stand(&cluster, 1);
-        // It stands there, and somebody else has the key.
+        // It stands there, and another client has the key.
         for denies in [&cluster[0], &cluster[4]] {
             eventually("it stands there too", SOON, || !lines::keys(denies).is_empty());
             denies.set(RESOURCE, "somebody else", None);

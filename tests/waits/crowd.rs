@@ -1,4 +1,4 @@
-//! A thousand waiters in one process: first come, first served, and nothing is left of those who leave.
+//! A thousand waiters in one process: first come, first served, and waiters that leave leave nothing behind.
 
 use std::{
     fs,
@@ -18,7 +18,7 @@ const WAITERS: usize = 1000;
 const MANY: usize = 20_000;
 const TTL: Duration = Duration::from_secs(10);
 
-/// The memory of this process that is there, in bytes.
+/// The resident memory of this process, in bytes.
 fn resident() -> usize {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
@@ -152,7 +152,7 @@ fn a_thousand_waiters_that_are_dropped_at_once_leave_nothing() {
         let current = TokioRuntime::current().unwrap();
         let redlock = settings(&cluster.urls(), TTL).runtime(current).connect().await.unwrap();
         redlock.ready(SOON).await.unwrap();
-        // One that has come and gone has begun whatever is begun once.
+        // A first waiter that comes and goes starts all that is started once.
         drop(waiters(&redlock, 1).await);
         settled(&cluster, 0).await;
         let (idle, mut sizes, mut while_waiting) = (tasks(), Vec::new(), 0);
@@ -164,7 +164,7 @@ fn a_thousand_waiters_that_are_dropped_at_once_leave_nothing() {
             settled(&cluster, 0).await;
             sizes.push(resident());
         }
-        // So many that what the process had taken and not used before does not count.
+        // So many that memory which the process had reserved before does not count.
         let before = resident();
         let many = waiters(&redlock, MANY).await;
         let each = resident().saturating_sub(before) / MANY;
@@ -184,7 +184,7 @@ fn a_thousand_waiters_that_are_dropped_at_once_leave_nothing() {
             tokio::time::sleep(SECOND / 100).await;
         }
         assert!(tasks() <= idle, "{idle} tasks before, {} after", tasks());
-        // What is not given back adds up: 15,000 waiters have come and gone since the fifth cycle.
+        // A leak would add up: 15,000 waiters have come and gone since the fifth cycle.
         let grown = sizes[19].saturating_sub(sizes[4]);
         assert!(grown < 15 * WAITERS * 100, "{grown} bytes more: {sizes:?}");
         assert!(lease.is_valid(), "it was held all the time");

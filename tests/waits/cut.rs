@@ -1,4 +1,4 @@
-//! Connections that are closed and lines that are lost while somebody waits: late by one poll at most, and nobody is lost.
+//! Connections closed and lines lost during a wait: grants are late by one poll at most, and no waiter is lost.
 
 use std::{thread, time::Duration};
 
@@ -28,7 +28,7 @@ fn each_late_by_one_poll(what: &str, fault: impl Fn(&Queue<'_>)) {
 #[test]
 fn closed_connections_cost_one_poll_at_most() {
     each_late_by_one_poll("CLIENT KILL of every connection", |queue| {
-        // All of them have come back since the last time, and the one that asks is there.
+        // All clients have come back since the last time, and so has the one that asks here.
         let connected = |server: &Server| {
             let info = server.run(&["INFO", "clients"]);
             let info: String = redis::from_redis_value(info).unwrap();
@@ -54,7 +54,7 @@ fn lines_that_are_removed_cost_one_poll_at_most() {
 #[test]
 fn those_whose_lines_were_removed_stand_in_the_old_order_again() {
     in_line(5, TTL, |queue| {
-        // Of so many passes a quarter may be out of turn, as behind a head that is slow for a moment.
+        // Of so many hand-overs a quarter may be out of turn, as where the head is slow for a moment.
         for _ in 0..4 {
             assert!(lines::remove(queue.cluster) >= 5);
             queue.all_stand();

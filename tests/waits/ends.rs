@@ -1,7 +1,7 @@
 //! What ends a lease or a client while a crowd waits: a shutdown, a close, and a hold that is not over yet.
 //!
-//! What is ended is a grant that could be handed on, with tokens for those in line: it was won while they waited. Requests are
-//! polled once before that. Whoever waits for what his own process holds need not be seen on the nodes.
+//! The grant that ends could be handed on, with tokens for those in line: it was won while they waited. Requests are
+//! polled once before that. A waiter for a resource that its own process holds need not be seen on the nodes.
 
 use std::{
     future::IntoFuture as _,
@@ -62,7 +62,7 @@ fn runtime() -> Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// All who wait are told, the lease is released, and somebody else has the resource at once.
+/// All waiters are told, the lease is released, and another client has the resource at once.
 #[test]
 fn a_shutdown_tells_everybody_in_line_and_leaves_nothing() {
     let cluster = admitted(TTL);
@@ -78,7 +78,7 @@ fn a_shutdown_tells_everybody_in_line_and_leaves_nothing() {
         let error = answer.expect_err("nobody gets it any more");
         assert!(matches!(error, AcquireError::Closed), "{error}");
     }
-    // Nobody of them has it: the next is somebody else's, without a wait for a ttl.
+    // None of them has it: another client gets it, without a wait for a ttl.
     let next = other.acquire(RESOURCE).wait(SOON).blocking().unwrap();
     assert!(began.elapsed() < TTL / 2, "{:?}", began.elapsed());
     next.blocking_release().unwrap();
@@ -102,7 +102,7 @@ fn a_shutdown_of_those_who_wait_for_another_process_leaves_its_place_in_line() {
         assert!(matches!(error, AcquireError::Closed), "{error}");
     }
     lease.check().unwrap();
-    // Nobody stands there who would never come.
+    // No place is left in line of a waiter that would never come.
     lines::left(&cluster);
     lease.blocking_release().unwrap();
     other.blocking_close().unwrap();
@@ -164,7 +164,7 @@ fn nobody_in_line_gets_a_resource_before_its_least_hold_is_over() {
     lines::nothing_left(&cluster);
 }
 
-/// A lease that is left to expire is nobody's until then, also inside the process.
+/// A lease that is left to expire is free for no caller until then, also inside the process.
 #[test]
 fn nobody_in_line_gets_what_is_left_to_expire_before_it_has() {
     let cluster = admitted(TTL);

@@ -1,4 +1,4 @@
-//! How long a process may pass a resource on inside while others wait for it.
+//! How long a process may hand a resource on inside itself while others wait for it.
 
 use std::time::{Duration, Instant};
 

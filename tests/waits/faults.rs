@@ -1,4 +1,4 @@
-//! Processes and nodes that are killed or stopped while somebody waits: how late the next grant is.
+//! Processes and nodes that are killed or stopped during a wait: how late the next grant is.
 
 use std::{thread, time::Duration};
 
@@ -13,11 +13,11 @@ use super::{
     settings,
 };
 
-/// So often each fault is done, with as many hand-overs without it in between.
+/// How often each fault is done, with as many hand-overs without it in between.
 const TIMES: usize = 10;
 const TTL: Duration = Duration::from_secs(20);
 
-/// The kernel closes the connections of a process that is killed, so that the nodes know at once that nobody hears.
+/// The kernel closes the connections of a killed process, so that the nodes know at once that it does not hear.
 #[test]
 fn a_killed_head_costs_those_behind_it_nothing() {
     killed_heads("a killed head", 1, 3, TIMES);
@@ -29,7 +29,7 @@ fn many_killed_heads_cost_those_behind_them_nothing() {
     killed_heads("six killed heads", 6, 8, TIMES / 2);
 }
 
-/// So many of those who wait are killed, and as many others come.
+/// Kills so many waiters, and as many others come.
 fn killed_heads(fault: &str, killed: usize, waiting: usize, times: usize) {
     in_line(waiting + 1, TTL, |queue| {
         let lateness = queue.by_turns(fault, times, Queue::turn, |queue, _| {
@@ -90,7 +90,7 @@ fn has_it(field: &Field, process: usize) {
     }
 }
 
-/// It is released, and somebody gets it: who, and how late. What two processes say may be heard in either order.
+/// It is released, and a process gets it: which, and how late. Events of two processes may be heard in either order.
 fn handed_on(field: &mut Field, holder: usize, request: usize) -> (usize, Duration) {
     field.process(holder).say(&format!("release {request}"));
     let (mut ended, mut granted) = (None, None);
@@ -109,8 +109,8 @@ fn handed_on(field: &mut Field, holder: usize, request: usize) -> (usize, Durati
     }
 }
 
-/// The two first ones of a line, also of permits and of sets, are stopped. Nobody tells the third, who has it with its next poll;
-/// and they have it when they go on.
+/// The first two of a line, also of permits and of sets, are stopped. No one wakes the third, which gets it with its
+/// next poll; and the two get it when they go on.
 #[test]
 fn two_stopped_heads_in_a_row_cost_a_poll_at_most_in_every_line() {
     let cluster = admitted(TTL);
@@ -149,8 +149,8 @@ fn two_stopped_heads_in_a_row_cost_a_poll_at_most_in_every_line() {
     }
 }
 
-/// It is stopped while nobody lets go, and goes on before anybody does: it has lost nothing, though all the others have asked
-/// meanwhile, and it has once more.
+/// It is stopped and goes on while the resource is held: it has lost nothing, though all the others have asked
+/// meanwhile, and it asks once more.
 #[test]
 fn a_head_that_was_stopped_while_the_resource_was_held_is_still_the_first() {
     in_line(3, TTL, |queue| {

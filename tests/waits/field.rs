@@ -1,6 +1,6 @@
-//! The processes that wait, from outside: what they are told, what they say, and who of them lives.
+//! The waiting processes, from outside: what they are told, what they say, and which of them live.
 //!
-//! It judges nothing, but that none of them fails where nobody expects it.
+//! It judges nothing, but that none of them fails unexpectedly.
 
 use std::{
     io::{BufRead as _, BufReader},

@@ -42,7 +42,7 @@ pub(crate) fn stand(cluster: &Cluster, waiters: usize) {
 /// A line lives for so long after the last one has stood in it.
 pub(crate) const LIFE: Duration = Duration::from_secs(4);
 
-/// Waits until nobody stands there any more: whoever leaves says so, and others need not wait for the end of the line.
+/// Waits until nobody stands there: a client that leaves says so, and others need not wait for the line's end.
 #[track_caller]
 pub(crate) fn left(cluster: &Cluster) {
     eventually("nobody stands in line", LIFE / 2, || are(cluster, 0));

@@ -1,5 +1,5 @@
-//! Grants that are kept as nobody's for a while: taken again without a command, given back to whoever asks, and left by nobody who
-//! ends.
+//! Grants that linger: taken again without a command, given back when another asks, and not left behind by a process
+//! that ends.
 
 use std::{
     thread,
@@ -24,7 +24,7 @@ fn client(cluster: &Cluster) -> Redlock {
     connected(settings(&cluster.urls(), TTL))
 }
 
-/// Takes it and lets it linger: it is nobody's lease, and its key stands on the nodes.
+/// Takes it and lets it linger: no caller has the lease, and its key stands on the nodes.
 fn lingers(redlock: &Redlock, cluster: &Cluster) {
     let lease = redlock.acquire(RESOURCE).linger(LINGER).blocking().unwrap();
     lease.blocking_release().unwrap();
@@ -56,7 +56,7 @@ fn a_lingering_grant_is_taken_again_without_a_command() {
     lines::nothing_left(&cluster);
 }
 
-/// Whoever asks gets it as he gets one that is released, and does not wait for the time that it would linger.
+/// A client that asks gets it like a released one, and does not wait for the end of the linger.
 #[test]
 fn a_lingering_grant_is_given_back_to_whoever_asks() {
     let cluster = admitted(TTL);
@@ -76,7 +76,7 @@ fn a_lingering_grant_is_given_back_to_whoever_asks() {
             lateness.normal.push(at - ended);
             next.blocking_release().unwrap();
         });
-        // Who stands in line on a node is not kept waiting, also where that is who has just had it.
+        // A client that stands in line on a node is not kept waiting, also if it has just had the lease.
         lines::nothing_left(&cluster);
 
         lingers(keeps, &cluster);
@@ -95,7 +95,7 @@ fn a_lingering_grant_is_given_back_to_whoever_asks() {
     lines::nothing_left(&cluster);
 }
 
-/// Those who do not stand in line are told that it is held, by nobody, and do not get it.
+/// Clients that do not stand in line are told that it is held, and do not get it.
 #[test]
 fn a_lingering_grant_ends_by_itself() {
     let cluster = admitted(TTL);
@@ -111,7 +111,7 @@ fn a_lingering_grant_ends_by_itself() {
     lines::nothing_left(&cluster);
 }
 
-/// What is gone when a close or a shutdown returns is gone: nothing is waited for here.
+/// It must be gone when a close or a shutdown returns: the test waits for nothing.
 #[test]
 fn a_close_and_a_shutdown_give_back_what_lingers_before_they_return() {
     let cluster = admitted(TTL);
@@ -146,7 +146,7 @@ fn a_close_and_a_shutdown_give_back_what_lingers_before_they_return() {
     lines::nothing_left(&cluster);
 }
 
-/// Nobody gives it back. It is nobody's lease, and yet its keys stand for their ttl: as long as those of a holder.
+/// It is not given back. No caller has the lease, and yet its keys stand for their ttl, like those of a holder.
 #[test]
 fn what_lingers_in_a_process_that_is_killed_costs_its_ttl_and_one_poll_at_most() {
     let ttl = 2 * SECOND;

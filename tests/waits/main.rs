@@ -1,5 +1,5 @@
-//! Goal: whoever waits for a resource gets it in turn, and soon, whatever happens to those who stand before him, to those who
-//! hold it, to the nodes and to the connections.
+//! Goal: a waiter gets the resource in turn, and soon, whatever happens to the waiters before it, to the holders, to
+//! the nodes and to the connections.
 //!
 //! Method: five real servers, and waiters that are processes, which are killed and stopped; or many waiters in this one.
 //! How late a grant is, is compared with hand-overs without a fault in the same run, or with the longest pause between two
@@ -43,11 +43,11 @@ const SECOND: Duration = Duration::from_secs(1);
 /// For what certainly happens, on however busy a machine.
 const SOON: Duration = Duration::from_secs(60);
 
-/// The longest pause between two polls of one who waits in line.
+/// The longest pause between two polls of a waiter in line.
 const POLL: Duration = Duration::from_millis(1500);
 /// What a busy machine may add to a timer.
 const ROOM: Duration = SECOND;
-/// How long one who is woken in vain keeps up those behind him.
+/// How long a waiter that is woken in vain delays those behind it.
 const GRACE: Duration = Duration::from_millis(5);
 
 /// What all of them want.

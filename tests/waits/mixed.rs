@@ -1,8 +1,8 @@
 //! All forms of a request at once, in one process and on one resource: two sets of connections, an engine inside the caller's
 //! runtime, threads that block, and handles that re-enter; and futures that are dropped at any point.
 //!
-//! Exclusion is seen by a plain counter that everybody reads, and writes a moment later. `QUORLOCK_WAITS_SECONDS` lets it go
-//! on for longer.
+//! A plain counter, which each holder reads and writes a moment later, shows exclusion. `QUORLOCK_WAITS_SECONDS` lets
+//! it go on for longer.
 
 use std::{
     future::{Future, IntoFuture as _, poll_fn},
@@ -59,7 +59,7 @@ impl Guarded {
                 self.enter(lease.token().unwrap());
                 drop(lease);
             }
-            // The latter where its time is up just when it has been let in, and would begin a round.
+            // Crowded, where its time is up just when it has been let in, and would begin a round.
             Err(AcquireError::Contended { .. } | AcquireError::Crowded { .. }) => {}
             Err(other) => panic!("{other}"),
         }
@@ -81,7 +81,7 @@ async fn for_a_while<T>(future: impl Future<Output = T>) -> Option<T> {
     tokio::time::timeout(time, some_polls).await.ok().flatten()
 }
 
-/// Now and then what it gets shall linger.
+/// Now and then its lease shall linger.
 fn request(redlock: &Redlock) -> Acquire {
     let request = redlock.acquire(RESOURCE);
     if rand::random_ratio(1, 4) { request.linger(rand::random_range(1..30) * MS) } else { request }
@@ -144,7 +144,7 @@ fn all_forms_of_a_request_on_one_resource_exclude_each_other_and_leave_nothing()
     let began = Instant::now();
     thread::scope(|scope| {
         let (guarded, stop) = (&guarded, &stop);
-        // Whoever panics stops the others.
+        // A thread that panics stops the others.
         let guard = |work: &dyn Fn()| {
             let _over = Over(stop);
             work();

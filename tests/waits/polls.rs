@@ -1,4 +1,4 @@
-//! What one who waits costs the nodes while nothing happens.
+//! What a waiter costs the nodes while nothing happens.
 
 use std::{
     future::IntoFuture as _,
@@ -68,7 +68,7 @@ fn tracked_keys(server: &Server) -> u64 {
     keys.expect("it counts them").parse().unwrap()
 }
 
-/// What another program has set may be any string, also none at all.
+/// The value that another program has set may be any string, also an empty one.
 #[test]
 fn one_who_waits_behind_a_key_of_another_program_costs_no_more_and_is_told_of_its_end() {
     let cluster = admitted(TTL);
@@ -108,7 +108,7 @@ fn asked(server: &Server) -> u64 {
     calls.map_or(0, |rest| rest.split(',').next().unwrap().parse().unwrap())
 }
 
-/// What is no string may be written to a thousand times a second, and each write would wake whoever waits.
+/// A value that is no string may be written to a thousand times a second, and each write would wake the waiters.
 #[test]
 fn one_who_waits_behind_another_programs_list_does_not_hear_of_every_write_to_it() {
     let cluster = admitted(TTL);

@@ -139,8 +139,8 @@ async fn acquire(request: impl Future<Output = Asked>, id: usize) -> Option<Leas
     let mut first = true;
     let answer = poll_fn(|cx| {
         let answer = acquiring.as_mut().poll(cx);
-        // Whoever listens waits for this, also where the answer is there at once: a thread that stands still for a while in
-        // this poll finds the nodes' answers before it returns.
+        // The test waits for this event, also where the answer is there at once: a thread that stands still for a while
+        // in this poll finds the nodes' answers before it returns.
         if std::mem::take(&mut first) {
             say(&Event::Asked(id));
         }

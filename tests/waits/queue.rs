@@ -1,7 +1,7 @@
 //! A queue of processes: one holds, the others stand behind it in the order in which they came, and it is handed on.
 //!
-//! It takes the times, and insists on the order where nothing has happened, and on that nobody is passed over for ever. One
-//! that a busy machine lets stand for longer than a grace is passed over, as one that is stopped, and keeps its place: that must
+//! It takes the times, and insists on the order where nothing has happened, and that no process is passed over for
+//! ever. A process that a busy machine stops for longer than a grace is passed over, and keeps its place: that must
 //! happen seldom.
 
 use std::{
@@ -19,7 +19,7 @@ use super::{
     process::{Event, now},
 };
 
-/// So many processes, of which the first holds and the others wait. What the test leaves of them is handed on to the end: nobody
+/// So many processes, of which the first holds and the others wait. Those that the test leaves get it in the end: none
 /// is skipped for good.
 pub(crate) fn in_line(processes: usize, ttl: Duration, test: impl FnOnce(&mut Queue<'_>)) {
     let cluster = admitted(ttl);
@@ -41,7 +41,7 @@ pub(crate) struct Queue<'a> {
     /// The request of each process.
     asked: Vec<usize>,
     token: u64,
-    /// Passes with nothing that would change the order, and those of them that did.
+    /// Hand-overs without a cause to change the order, and those of them out of turn.
     passes: usize,
     out_of_turn: usize,
     /// Whether there is an order at all.
@@ -50,7 +50,7 @@ pub(crate) struct Queue<'a> {
     passed_over: BTreeMap<usize, usize>,
 }
 
-/// Somebody got it.
+/// A process got it.
 #[derive(Debug)]
 pub(crate) struct Passed {
     pub(crate) to: usize,
@@ -99,7 +99,7 @@ impl<'a> Queue<'a> {
         }
     }
 
-    /// One to whom it is free.
+    /// Lets a process acquire while it is free.
     #[track_caller]
     pub(crate) fn gets_it_first(&mut self, process: usize) {
         self.joins(process);
@@ -144,7 +144,7 @@ impl<'a> Queue<'a> {
         holder
     }
 
-    /// The next one that gets it, whoever it is, with a token above all before.
+    /// The next grant, to any process, with a token above all before.
     #[track_caller]
     pub(crate) fn next_grant(&mut self) -> Passed {
         loop {
@@ -161,7 +161,7 @@ impl<'a> Queue<'a> {
         }
     }
 
-    /// It is the first of the order from now on. Whoever stood before it has been passed over.
+    /// It is the first of the order from now on. Those that stood before it have been passed over.
     #[track_caller]
     pub(crate) fn has_got_it(&mut self, process: usize) {
         let before = self.order.iter().take_while(|other| **other != process);
@@ -299,7 +299,7 @@ impl Lateness {
         assert!(faulty <= 3 * normal + more, "{faulty:?} beside {normal:?}: {self:?}");
     }
 
-    /// Whoever is next is told, and does not learn it by a poll.
+    /// The next waiter is woken, and does not learn it by a poll.
     #[track_caller]
     fn assert_woken(&self) {
         let normal = median(&self.normal);

@@ -42,7 +42,7 @@ fn contend(urls: &[String], readers: usize, holds: Duration) -> [Waits; 2] {
         (0..PROCESSES).map(|_| settings(urls, TTL).blocking_connect().unwrap()).collect();
     let writers: Vec<Redlock> =
         (0..WRITERS).map(|_| settings(urls, TTL).blocking_connect().unwrap()).collect();
-    // How many read; of one who writes, less than none.
+    // How many read; below zero while one writes.
     let inside = AtomicI64::new(0);
     let written = AtomicU64::new(0);
     let over = AtomicBool::new(false);
@@ -160,7 +160,7 @@ fn a_reader_costs_the_nodes_as_many_commands_as_a_plain_lease() {
     lines::nothing_left(&cluster);
 }
 
-/// What gives up its place in the lines is sent once. Where it is lost, the place stands for as long as readers come.
+/// The command that gives up a place is sent once. Where it is lost, the place stands for as long as readers come.
 #[test]
 fn a_writer_that_gave_up_keeps_no_reader_out_also_where_its_place_still_stands() {
     let cluster = admitted(TTL);
@@ -190,7 +190,7 @@ fn a_writer_that_gave_up_keeps_no_reader_out_also_where_its_place_still_stands()
     lines::nothing_left(&cluster);
 }
 
-/// As above, for whoever of the same process wants it for something else: the nodes do not let it in before itself.
+/// As above, for another request of the same process: its client must not be kept out by its own place.
 #[test]
 fn a_place_that_still_stands_keeps_nobody_of_its_own_process_out() {
     let cluster = admitted(TTL);

@@ -1,4 +1,4 @@
-//! Servers on which nobody may stand in line: whoever waits there polls, as he did before there was a line.
+//! Servers that let no client stand in line: a waiter there polls, as it did before there was a line.
 
 use std::time::{Duration, Instant};
 
@@ -76,7 +76,7 @@ fn a_minority_without_these_rights_costs_nothing() {
     lateness.assert_within(5 * MS);
 }
 
-/// They do not vote any more, since they could not tell that their data was exchanged; the others do, and tell whose turn it is.
+/// They stop voting, since they could not tell that their data was exchanged; the others vote, and wake the next.
 #[test]
 fn a_minority_that_begins_to_refuse_tracking_costs_one_poll_at_most() {
     let ttl = 2 * SECOND;
@@ -109,7 +109,7 @@ fn a_minority_that_begins_to_refuse_tracking_costs_one_poll_at_most() {
     queue.drain();
 }
 
-/// A client that counts is refused, by name. In classic mode there is no line, and whoever waits asks again and again.
+/// A client with tokens is refused, by name. In classic mode there is no line, and a waiter asks again and again.
 #[test]
 fn where_all_servers_refuse_tracking_those_who_wait_poll_in_classic_mode() {
     let cluster = Cluster::start(5);

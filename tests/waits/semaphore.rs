@@ -39,7 +39,7 @@ fn where_there_are_more_permits_than_clients_one_round_is_the_rule() {
         let client = |semaphore: &Semaphore| {
             let mut counted = [0; 2];
             while !over.load(Ordering::Relaxed) {
-                // An acquire of one round; where it is lost, somebody who waits would need another.
+                // An acquire of one round; where it is lost, a waiter would need another.
                 let (permit, rounds) = match semaphore.try_acquire().blocking() {
                     Ok(permit) => (permit, 0),
                     Err(error) => {

@@ -66,7 +66,7 @@ fn processes_and_their_tasks_get_equal_shares() {
     );
     assert!(by_process >= 0.95, "{by_process:.3} over processes: {processes:?}");
     assert!(by_task >= 0.9, "{by_task:.3} over tasks: {tasks:?}");
-    // Everybody has been served at least as often as he must by first come, first served, with room.
+    // Each task has been served at least as often as first come, first served demands, with room.
     let least = tasks.iter().min().expect("tasks");
     assert!(*least * 2 >= all / tasks.len(), "{tasks:?}");
     lines::nothing_left(&cluster);

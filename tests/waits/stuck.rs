@@ -1,5 +1,5 @@
-//! Places that cannot go on because of something else: they keep nobody out who asks once. And kinds that are mixed on one
-//! name, of which neither keeps the other out without an end.
+//! Places that cannot go on because of another key: they keep out no request that asks once. And two kinds of leases on
+//! one name, neither of which keeps the other out for ever.
 
 use std::{
     sync::atomic::{AtomicBool, AtomicUsize, Ordering},

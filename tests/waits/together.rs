@@ -1,5 +1,5 @@
-//! Sets of resources that overlap, asked for in opposite orders: nobody waits for ever, nobody holds what another holds, and
-//! both sides have their share. A set beside those who want one resource of it alone.
+//! Sets of resources that overlap, asked for in opposite orders: no client waits for ever or holds what another holds,
+//! and both sides have their share. A set beside clients that want one resource of it alone.
 
 use std::{
     sync::{
@@ -97,7 +97,7 @@ fn two_groups_whose_sets_overlap_share_what_both_want() {
     lines::nothing_left(&cluster);
 }
 
-/// The set has to find both free at once, which those who want one of them alone need not.
+/// The set has to find both free at once; clients that want one of them alone need not.
 #[test]
 fn a_set_is_served_beside_those_who_want_one_resource_of_it_alone() {
     let cluster = admitted(TTL);
@@ -127,8 +127,8 @@ fn a_set_is_served_beside_those_who_want_one_resource_of_it_alone() {
     lines::nothing_left(&cluster);
 }
 
-/// A process has one place in the line of a resource, whatever it wants it for: one of its requests that leaves must not
-/// take along the place of another, which would then ask with its next poll alone.
+/// A process has one place in the line of a resource, for all of its requests: a request that leaves must not take away
+/// the place of another, which would then ask with its next poll alone.
 #[test]
 fn who_gives_up_a_set_does_not_take_the_place_of_those_who_want_a_part_of_it() {
     let cluster = admitted(TTL);
@@ -155,7 +155,7 @@ fn who_gives_up_a_set_does_not_take_the_place_of_those_who_want_a_part_of_it() {
             }));
         }
         println!("{leaves:?} leaves, {stays:?} is granted behind the release by {late:?}");
-        // Who has lost its place asks with its next poll, more than half a second later, each time.
+        // A client that has lost its place asks with its next poll, more than half a second later, each time.
         assert!(late.iter().any(|late| *late < SECOND / 2), "{late:?}");
     }
 }

@@ -1,8 +1,8 @@
-//! What a change of structure is held against: the server's time, bytes and commands of each operation for each kind of
+//! The baseline for a change of structure: the server's time, bytes and commands of each operation for each kind of
 //! lease, and what the client pays for it. One server, so that each operation is one script there.
 //!
-//! It measures, and judges nothing. Server time is that of scripts in `INFO commandstats`; it depends on the machine, so
-//! that only the figures of runs that alternate are comparable. Bytes and commands do not.
+//! It measures, and judges nothing. Server time is that of scripts in `INFO commandstats`. It depends on the machine,
+//! so only figures of alternating runs are comparable. Bytes and commands do not depend on it.
 
 use std::{collections::BTreeMap, future::Future, time::Duration};
 
@@ -17,7 +17,7 @@ use crate::{
     waiting::resident,
 };
 
-/// So many of each operation.
+/// The number of each operation.
 const TIMES: usize = 2_000;
 const DENIALS: usize = 500;
 const HAND_OVERS: usize = 300;
@@ -79,7 +79,7 @@ impl Kind {
         }
     }
 
-    /// Takes all that there is of it, so that the next is denied.
+    /// Takes all permits or locks of it, so that the next is denied.
     async fn fill(self, redlock: &Redlock, name: &str) -> Vec<Held> {
         let (kind, many) = match self {
             Self::Read => (Self::One, 1),

@@ -1,6 +1,6 @@
 //! quorlock beside a bare fan-out, rslock and redlock, on five real servers in one run; and beside rlock, on one.
 //!
-//! The contenders take turns in short blocks, so that whatever else the machine does hits all alike.
+//! The contenders take turns in short blocks, so that other work of the machine hits all alike.
 //! Only ratios within one run mean anything; absolute times say how fast the machine was that minute.
 //! It prints tables and never fails because of a number in them.
 #![allow(
@@ -105,7 +105,7 @@ fn held(args: &[String]) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Measures what a change of structure is held against, and writes it to a file or to the screen.
+/// Measures the baseline for a change of structure, and writes it to a file or to the screen.
 fn baseline(args: &[String]) -> ExitCode {
     let runtime = Builder::new_multi_thread().enable_all().build().expect("a tokio runtime");
     let text = format!("{:#}\n", runtime.block_on(baseline::measure()));

@@ -39,7 +39,7 @@ pub(crate) fn table(runs: &[&Measured]) -> String {
     )
 }
 
-/// What was left behind, and which turns may be billed for what others did.
+/// What was left behind, and which turns may be billed for the work of others.
 fn notes_on_order(runs: &[&Measured]) -> String {
     let mut notes = String::new();
     let left: Vec<_> = runs.iter().flat_map(|measured| &measured.left).collect();
@@ -62,8 +62,8 @@ struct Shape {
     tasks: bool,
     /// Kinds of leases, with the scripts that servers were sent.
     kinds: bool,
-    /// Processor time. Beside a node that is hung or dead it says little: rslock waits for seconds there, and what the
-    /// others do about that node in the meantime is on its bill.
+    /// Processor time. Beside a node that is hung or dead it says little: rslock waits for seconds there, and is billed
+    /// for what the others do about that node in the meantime.
     cpu: bool,
 }
 

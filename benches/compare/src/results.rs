@@ -19,7 +19,7 @@ pub(crate) type Entry = (Kind, Phase);
 pub(crate) struct Measured {
     pub(crate) scenario: Scenario,
     pub(crate) lines: Vec<Line>,
-    /// How many keys of whom were still there after all releases had time to end.
+    /// How many keys of each contender were still there after all releases had time to end.
     pub(crate) left: Vec<(Kind, usize)>,
     /// How many turns began though an earlier one may not have been over.
     pub(crate) unsettled: usize,

@@ -127,8 +127,8 @@ async fn warm(entrants: &mut [Entrant], long: Duration) {
 
 /// One turn for each contender, and again, and again.
 ///
-/// The processor time of a turn is read after its unmeasured pairs and after its last. So it has the end of what they
-/// left under way, and not the end of what the last one leaves, which is waited for and billed to nobody.
+/// The processor time of a turn is read after its unmeasured pairs and after its last. So it includes the work that
+/// those left under way, and not the work that the last one leaves, which is waited for and not billed.
 async fn take_turns(
     entrants: &mut [Entrant],
     turns: Turns,
@@ -194,8 +194,8 @@ async fn many_tasks(entrants: &[Entrant], options: &Options, quiet: &mut Quiet) 
     rows
 }
 
-/// One turn. What its last pairs leave under way is waited for and billed to nobody: some hundred replies of
-/// a hundred thousand.
+/// One turn. The work that its last pairs leave under way is waited for and not billed: some hundred replies of a
+/// hundred thousand.
 async fn at_once(entrant: &Entrant, long: Duration) -> Row {
     let mut total = Row::new(entrant.kind, Phase::Healthy);
     let (before, started) = (cpu::used(), Instant::now());
@@ -241,7 +241,7 @@ async fn keys_left(cluster: Arc<Cluster>, kinds: &[Kind]) -> Vec<(Kind, usize)> 
 }
 
 impl Entrant {
-    /// A pair of a resource that nobody has used.
+    /// A pair of a new resource.
     async fn pair(&mut self) -> Outcome {
         self.next += 1;
         let resource = format!("compare:{}:{}", self.kind.id(), self.next);

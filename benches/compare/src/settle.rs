@@ -1,8 +1,8 @@
 //! The quiet before a turn, so that what one contender still has under way is not billed to the next.
 //!
 //! A pair is done at the third reply. The other two, and the releases of nodes that were late, go on in the
-//! background, where no public function of a contender tells of them. So they are looked for from outside,
-//! at both ends of the connections. A turn that begins without quiet is counted and reported.
+//! background, and no public function of a contender tells of them. So this looks for them from outside, at both ends
+//! of the connections. A turn that begins without quiet is counted and reported.
 
 use std::{
     sync::Arc,

@@ -11,9 +11,9 @@ pub(crate) struct Row {
     pub(crate) phase: Phase,
     pub(crate) acquire: Vec<Duration>,
     pub(crate) pair: Vec<Duration>,
-    /// Of each turn, the processor time by the pair in microseconds.
+    /// The processor time per pair of each turn, in microseconds.
     pub(crate) cpu: Vec<f64>,
-    /// Of each turn, the scripts by the pair that each server was sent, where they were counted.
+    /// The scripts per pair that each server was sent in each turn, where they were counted.
     pub(crate) scripts: Vec<f64>,
     pub(crate) errors: usize,
     pub(crate) first_error: Option<String>,
@@ -100,10 +100,10 @@ pub(crate) struct Summary {
     pub(crate) acquire_p99: f64,
     pub(crate) pair_p50: f64,
     pub(crate) pair_p99: f64,
-    /// By the pair; the median of the turns, so that one turn in which something else woke up changes nothing.
+    /// Per pair; the median of the turns, so that a single disturbed turn changes nothing.
     pub(crate) cpu: f64,
     pub(crate) per_second: f64,
-    /// By the pair and by the server.
+    /// Per pair and server.
     pub(crate) scripts: f64,
 }
 

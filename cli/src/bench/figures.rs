@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::lines::Line;
 
-/// So many operations have a median that is one.
+/// The least number of operations whose median counts.
 const ENOUGH: u64 = 10;
 
 /// Of one line.
@@ -43,7 +43,7 @@ impl Figures {
 
     pub(super) fn add(&mut self, took: Duration) {
         let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
-        // It fails where it must not grow, and it may.
+        // It fails only where it must not grow, and it may.
         let _ = self.times.record(nanos);
     }
 
@@ -54,7 +54,7 @@ impl Figures {
 
     /// Joins what others did at the same time.
     pub(super) fn join(&mut self, other: &Self) {
-        // Both are of one make.
+        // It cannot fail: both have the same settings.
         let _ = self.times.add(&other.times);
         self.errors += other.errors;
         self.why = self.why.take().or_else(|| other.why.clone());
@@ -62,7 +62,7 @@ impl Figures {
 
     /// Joins what was measured in one turn.
     pub(super) fn turn(&mut self, turn: &Self) {
-        // Few say nothing of a machine.
+        // A few operations say nothing of a machine.
         if turn.count() >= ENOUGH {
             self.medians.extend(turn.at(50.0));
         }
@@ -70,13 +70,13 @@ impl Figures {
         self.lasted += turn.lasted;
     }
 
-    /// The least and the largest median of a turn: as far as they are apart, the machine and the network are noise.
+    /// The least and the largest median of a turn: their distance is the noise of the machine and the network.
     pub(super) fn turns(&self) -> Option<(f64, f64)> {
         let least = self.medians.iter().copied().reduce(f64::min)?;
         self.medians.iter().copied().reduce(f64::max).map(|largest| (least, largest))
     }
 
-    /// How many times the least one the largest is.
+    /// The ratio of the largest to the least.
     pub(super) fn noise(&self) -> f64 {
         self.turns().map_or(1.0, |(least, largest)| largest / least.max(1.0))
     }
@@ -87,7 +87,7 @@ impl Figures {
 
     /// A percentile in nanoseconds; none where there is nothing.
     pub(super) fn at(&self, percent: f64) -> Option<f64> {
-        // Of the values that are one to the library it gives the highest, which may lie above the longest of all.
+        // The library gives the upper end of a bucket, which may lie above the longest of all.
         let at = self.times.value_at_percentile(percent).min(self.times.max());
         (self.count() > 0).then(|| nanos(at))
     }

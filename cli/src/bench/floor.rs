@@ -1,9 +1,9 @@
 //! What is compared with: a round trip, `SET NX PX` on one server, and a bare fan-out of the same to all nodes.
 //!
-//! It is the least that anybody must do, on connections of its own, with the client library that this crate uses too: no quorum
-//! of tokens, no look at what was left behind, no lease. It must never touch a key that is not of this run, nor send anything
-//! but `PING`, `SET NX PX` and a script that deletes what that has set; and it must never show an address, which may contain a
-//! password.
+//! It is the least that any lock must do, on connections of its own, with the client library that this crate uses too:
+//! no quorum of tokens, no look at what was left behind, no lease. It must never touch a key that is not of this run,
+//! nor send anything but `PING`, `SET NX PX` and a script that deletes what that has set; and it must never show an
+//! address, which may contain a password.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 
 use super::NAMES;
 
-/// With no other right than those that the crate needs.
+/// It needs no right beyond those that the crate needs.
 const RELEASE: &str = "if redis.call('GETRANGE', KEYS[1], 0, 31) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
 
 /// How long a key stays where its deletion failed.
@@ -28,7 +28,7 @@ const MOST_LATE: usize = 1_000;
 pub(super) struct Floor {
     nodes: Vec<Option<MultiplexedConnection>>,
     script: Arc<Script>,
-    /// What was sent to nodes that a majority went on without.
+    /// Calls to nodes that the majority went on without.
     late: JoinSet<()>,
     /// What all keys of this run begin with.
     run: String,
@@ -93,15 +93,15 @@ impl Floor {
         let claim = Arc::new(Claim { key, owner: format!("{:032x}", self.owners) });
         let set = self.all().take(nodes).map(|node| node.set(Arc::clone(&claim))).collect();
         let set = self.fan_out(set, needed).await;
-        // Also where that failed: some may have it.
+        // Also where that failed: some nodes may have the key.
         let delete = |node: Node| node.delete(Arc::clone(&self.script), Arc::clone(&claim));
         let deleted = self.all().take(nodes).map(delete).collect();
         let deleted = self.fan_out(deleted, needed).await;
         set.and(deleted)
     }
 
-    /// Goes on at the reply by which as many as needed have said yes. The others are seen to their end: a node may have more to
-    /// be told.
+    /// Goes on once as many nodes as needed have said yes. The other calls run to their end: one may have a second
+    /// command to send.
     async fn fan_out<F>(
         &mut self,
         mut calls: FuturesUnordered<F>,
@@ -122,7 +122,7 @@ impl Floor {
             }
         }
         while self.late.try_join_next().is_some() {}
-        // A node that hangs must not have more and more under way.
+        // Calls to a node that hangs must not pile up.
         if self.late.len() >= MOST_LATE {
             self.late.join_next().await;
         }
@@ -155,7 +155,7 @@ struct Node(MultiplexedConnection);
 
 impl Node {
     async fn send(&mut self, command: &Cmd) -> RedisResult<Value> {
-        // What a server refuses is a value here.
+        // The library returns a refusal of the server as a value.
         self.0.send_packed_command(command).await?.extract_error()
     }
 

@@ -2,7 +2,7 @@
 //! gave it back.
 //!
 //! A hand-over counts where the next one stood in line before the release. The time goes from the call of `release` to the next
-//! lease; nobody knows it who has only seen one of both ends.
+//! lease; it takes the records of both ends to know it.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering::Relaxed},
@@ -48,7 +48,7 @@ pub(super) async fn take_turns(
     }
 }
 
-/// From one to the other, of the turns of both.
+/// The times of the hand-overs, of the turns of both.
 pub(super) fn between(one: &[Turn], other: &[Turn]) -> Vec<Duration> {
     let mut all: Vec<(bool, Turn)> = Vec::with_capacity(one.len() + other.len());
     all.extend(one.iter().map(|turn| (false, *turn)));
@@ -56,7 +56,7 @@ pub(super) fn between(one: &[Turn], other: &[Turn]) -> Vec<Duration> {
     all.sort_unstable_by_key(|(_, turn)| turn.granted);
     let pairs = all.windows(2).filter_map(|pair| match pair {
         [(of, earlier), (to, later)] if of != to && later.asked < earlier.released => {
-            // Nobody is granted what is held.
+            // No lease is granted while another holds.
             later.granted.checked_sub(earlier.released)
         }
         _ => None,

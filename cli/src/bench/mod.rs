@@ -51,13 +51,13 @@ use crate::{
     trial::{interrupted, possible},
 };
 
-/// So many names each line has, which are used in turn: each leaves a counter on the nodes.
+/// How many names each line uses in turn: each leaves a counter on the nodes.
 const NAMES: usize = 8;
-/// Each line is measured so often, in turns, so that what disturbs one disturbs the others too.
+/// How often each line is measured, in turns, so that what disturbs one disturbs the others too.
 const TURNS: u32 = 3;
-/// For hand-overs at least, so that there are some.
+/// The least time for hand-overs, so that there are some.
 const SOME: Duration = Duration::from_millis(300);
-/// Of nodes that somebody else may be using.
+/// The default rate, on nodes that others may be using.
 const CAREFUL: u32 = 100;
 
 /// Measures what locks cost on your nodes, beside the same without this crate, and draws it
@@ -181,9 +181,9 @@ pub(crate) async fn run(asked: Bench) -> Result<ExitCode, Failure> {
     Ok(if any || report.interrupted { Status::Done } else { Status::Broken }.into())
 }
 
-/// What nobody else uses.
+/// A prefix that nobody else uses.
 fn prefix() -> String {
-    // Its keys are from the operating system.
+    // The random number is from the operating system.
     format!("quorlock-bench/{:016x}/", RandomState::new().build_hasher().finish())
 }
 
@@ -273,7 +273,7 @@ impl Running<'_> {
         wanted.filter_map(Figures::new).collect()
     }
 
-    /// Everything, and then gives everything back.
+    /// Measures everything, and then gives everything back.
     async fn all(&mut self) -> Found {
         let mut lines = self.lines();
         let count = u32::try_from(lines.len()).unwrap_or(u32::MAX);
@@ -321,7 +321,7 @@ impl Running<'_> {
             && !self.is_over()
         {
             self.bar.set_message(down.line.text(self.asked.clients));
-            // What is under way reaches the node that goes away.
+            // What is under way must reach the node before it goes away.
             left.extend(ended(&self.work.redlock).await);
             left.extend(self.without_one(each, down).await);
         } else {

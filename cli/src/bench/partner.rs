@@ -58,12 +58,12 @@ pub(crate) async fn pass_on() -> Result<ExitCode, Failure> {
         })
     };
     take_turns(&redlock, &part.resource, part.hold, Duration::MAX, &over, told).await;
-    // What is not given back by then ends with its ttl.
+    // A lease that is not given back by then ends with its ttl.
     drop(redlock.shutdown().await);
     Ok(Status::Done.into())
 }
 
-/// One line. Whoever started this process may be gone.
+/// Writes one line. The process that started this one may be gone.
 fn say(said: &Said) {
     if let Ok(text) = serde_json::to_string(said) {
         drop(writeln!(std::io::stdout().lock(), "{text}"));
@@ -99,7 +99,7 @@ impl Partner {
             }
             (turns, errors)
         });
-        // It ends where its process does, and then nobody sends.
+        // The reader ends with its process, and closes the channel.
         let started = is_there.recv_timeout(Duration::from_secs(70));
         let partner = Self { companion, reader };
         if started.is_err() {

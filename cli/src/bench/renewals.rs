@@ -1,7 +1,7 @@
 //! How often a lease that is held is renewed, which is what it costs the nodes.
 //!
-//! It looks at the leases alone: one that is renewed is valid for longer than a moment before. So it counts on servers of a user
-//! too, whose own counters count everybody.
+//! It looks at the leases alone: a renewal makes a lease valid for longer than a moment before. So it works on a user's
+//! servers too, whose own counters count all clients.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering::Relaxed},
@@ -11,16 +11,16 @@ use std::{
 use quorlock::Redlock;
 use tokio::time::{Instant, sleep};
 
-/// So many are held at most, for this ttl, so that they are renewed no more often than operations may be.
+/// How many leases are held at most, with this ttl, so that renewals are no more frequent than operations may be.
 const LEASES: u32 = 10;
 const TTL: Duration = Duration::from_secs(1);
 
 /// What was seen.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Renewals {
-    /// Of each lease, in its ttl.
+    /// Renewals of each lease, in its ttl.
     pub(super) in_a_ttl: f64,
-    /// That of a lease for which nobody asks for another.
+    /// The ttl of a lease for which no other is asked for.
     pub(super) ttl: Duration,
 }
 
@@ -78,13 +78,13 @@ struct Rhythm {
     validity: Duration,
     first: Option<Duration>,
     last: Duration,
-    /// Behind the first.
+    /// Renewals after the first.
     renewed: u32,
 }
 
 impl Rhythm {
     fn look(&mut self, validity: Duration, ttl: Duration, now: Duration) {
-        // It falls with time, and rises by a renewal alone.
+        // The validity falls with time, and only a renewal raises it.
         if validity > self.validity + ttl / 20 {
             self.renewed += u32::from(self.first.is_some());
             self.first.get_or_insert(now);

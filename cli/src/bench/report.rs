@@ -16,12 +16,12 @@ use crate::shown::counted;
 /// The version of a node that has not been reached.
 pub(super) const UNKNOWN: &str = "unknown version";
 
-/// Where the largest median of a turn is so many times the least.
+/// A line is noisy if its largest median of a turn is more than so many times the least.
 const NOISY: f64 = 1.5;
-/// By as much medians differ of two halves of one run on a machine that has nothing else to do.
+/// How far the medians of two halves of one run differ on an idle machine.
 const SAME: f64 = 1.02;
 
-/// By how much the one takes longer than the other; `None` where that is less than what its own turns differ by, or less than
+/// How much longer `to` takes than `from`; `None` where that is less than their own turns differ by, or less than
 /// nothing.
 fn more(from: &Figures, to: &Figures) -> Option<String> {
     let (before, after) = (from.at(50.0)?, to.at(50.0)?);
@@ -67,7 +67,7 @@ impl Report {
         self.lease().is_some_and(|lease| lease.noise() > NOISY)
     }
 
-    /// What it is that makes the noise.
+    /// What makes the noise.
     const fn noise_of(&self) -> &'static str {
         if self.own { "this machine" } else { "this machine or the network" }
     }
@@ -96,7 +96,7 @@ impl Report {
         }
     }
 
-    /// Where the time of the headline goes, as far as the comparisons say: its parts are as much together, or none is told.
+    /// Where the time of the headline goes, as far as the comparisons say: the parts add up to it, or none is told.
     pub(super) fn parts(&self) -> Option<String> {
         let (floor, classic) = (self.line(Line::FanOut)?, self.line(Line::Classic)?);
         let steps = [(floor, Some(classic)), (classic, self.line(Line::Lease))];
@@ -157,7 +157,7 @@ impl Report {
     }
 
     pub(super) fn mode(&self) -> String {
-        // One that is away says nothing of itself.
+        // A node that is away does not tell its version.
         let mut known = self.nodes.iter().map(|(_, version)| version).filter(|one| *one != UNKNOWN);
         let first = known.next().map_or(UNKNOWN, String::as_str);
         let same = known.all(|version| version == first);
@@ -167,7 +167,7 @@ impl Report {
             |rate| format!("{} operations a second at most", thousands(f64::from(rate))),
         );
         let seconds = self.seconds;
-        // Nobody should take its figures for those of a release.
+        // Its figures must not pass for those of a release.
         let build = if cfg!(debug_assertions) { ", a slow build for tests" } else { "" };
         let ended = if self.interrupted { ", ended early" } else { "" };
         format!(

@@ -1,7 +1,7 @@
 //! The nodes that are measured: servers of its own, one of which it may kill, or those of a user, which it never harms.
 //!
 //! It decides how the handles reach them. Where a node of a user has to be away, it is away for this process alone: its address
-//! is replaced by one at which nobody is.
+//! is replaced by one where nothing listens.
 
 use std::time::Duration;
 
@@ -20,14 +20,14 @@ pub(super) struct Stage {
     own: Option<Cluster>,
     nodes: Nodes,
     urls: Vec<String>,
-    /// Of servers of its own; the last to go.
+    /// The directory of its own servers; it is dropped last.
     _place: Option<Place>,
 }
 
-/// What is released is released, whatever the settings say: a name that lingers here would be measured without any node.
+/// Grants do not linger, whatever the settings say: a name that lingers here would be measured without any node.
 const NONE: Duration = Duration::ZERO;
 
-/// Where nobody can be: a socket in what is no directory.
+/// Where nothing can listen: a socket in what is no directory.
 const NOWHERE: &str = "unix:///dev/null/nobody";
 
 impl Stage {
@@ -40,7 +40,7 @@ impl Stage {
         let mut nodes = nodes.clone();
         let urls: Vec<String> = match (&own, &nodes.nodes) {
             (Some(own), _) => {
-                // They are new, and would only be waited for.
+                // They are new, and their quarantine would only cost time.
                 nodes.danger_skip_quarantine = true;
                 own.urls()
             }
@@ -99,7 +99,7 @@ impl Stage {
     }
 }
 
-/// What the list of its fleet calls the node of this URL: it is that node which is away.
+/// The name of this URL's node in the list of its fleet: that node is the one away.
 fn called(url: &str) -> String {
     if let Some((_, name)) = url.split_once('#') {
         return name.to_owned();
@@ -119,7 +119,7 @@ fn split(nodes: &str) -> Vec<String> {
     urls.map(str::to_owned).collect()
 }
 
-/// It fails at once where too few nodes are there, and waits for those that may have forgotten.
+/// Connects. It fails at once where too few nodes are there, and waits for those that may have forgotten.
 pub(super) async fn connect(nodes: &Nodes, classic: bool) -> Result<Redlock, Failure> {
     let nodes = Nodes { classic, ..nodes.clone() };
     let redlock = nodes.builder()?.linger(NONE).connect().await;
@@ -135,7 +135,7 @@ pub(super) async fn connect(nodes: &Nodes, classic: bool) -> Result<Redlock, Fai
         let ready = redlock.ready(Duration::from_secs(60)).await;
         ready.map_err(|error| Failure::new(Status::Broken, error))?;
     }
-    // All that there are, so that a first operation is no other than the next.
+    // Waits for all that there are, so that the first operation is like the next.
     connected(&redlock, Duration::from_secs(2)).await?;
     Ok(redlock)
 }

@@ -1,7 +1,7 @@
-//! The operations themselves, one line for a while after the other.
+//! The operations themselves: each line runs for a while, one after the other.
 //!
 //! It decides how each is timed: from its call to its answer, in a task of this process. It must never begin an operation when
-//! the user wants it to end, never more of them in a second than it may, and never leave one half done.
+//! the user wants it to end, never exceed the rate that it may have, and never leave an operation half done.
 
 use std::{
     sync::{
@@ -26,11 +26,11 @@ use super::{
     lines::Line,
 };
 
-/// So many permits a semaphore has.
+/// How many permits a semaphore has.
 const PERMITS: usize = 10;
-/// How long whoever is to hand over holds it, so that the other stands in line by then.
+/// How long a holder holds it before it hands over, so that the other stands in line by then.
 const HOLD: Duration = Duration::from_millis(5);
-/// Behind an error, so that nodes that fail are not asked faster than nodes that do not.
+/// The pause after an error, so that nodes that fail are not asked faster than nodes that do not.
 const PAUSE: Duration = Duration::from_millis(20);
 
 pub(super) struct Work {
@@ -59,7 +59,7 @@ impl Pace {
     async fn turn(&mut self) {
         if let Some(gap) = self.gap {
             sleep_until(self.next).await;
-            // Who is late does not make up for it.
+            // A task that is late does not make up for it.
             self.next = self.next.max(Instant::now() - gap) + gap;
         }
     }
@@ -76,7 +76,7 @@ async fn pair(redlock: &Redlock, name: &str) -> Result<(), String> {
 }
 
 impl Work {
-    /// One line for so long. The first time its names are used once before, since a name that nobody has used may cost more.
+    /// Runs one line for so long. The first time each name is used once before, since a new name may cost more.
     pub(super) async fn slice(
         &mut self,
         line: Line,
@@ -143,7 +143,7 @@ impl Work {
             let name = format!("{}clients/{client}", self.run);
             let Some(mut figures) = Figures::new(Line::Many) else { return };
             let mut pace = Pace::new(self.gap.map(|gap| gap * clients));
-            // One after the other from the beginning.
+            // The tasks start a gap apart.
             pace.next += self.gap.unwrap_or_default() * client;
             tasks.spawn(async move {
                 while begun.elapsed() < long && !over.load(Relaxed) {
@@ -163,7 +163,7 @@ impl Work {
         into.lasted += begun.elapsed();
     }
 
-    /// Of one lease that is held all the time.
+    /// Renews one lease that is held all the time.
     async fn extend(&self, long: Duration, into: &mut Figures) {
         let lease = match self.redlock.try_acquire(format!("{}renewal", self.run)).await {
             Ok(lease) => lease,
@@ -182,7 +182,7 @@ impl Work {
         }
     }
 
-    /// How long each holds what it hands over.
+    /// How long a holder holds the lease before it hands over.
     pub(super) fn hold(&self) -> Duration {
         self.gap.unwrap_or_default().max(HOLD)
     }

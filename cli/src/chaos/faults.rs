@@ -1,7 +1,7 @@
 //! The faults: which, on whom and for how long, as a seed determines it, and how each is done and undone.
 //!
-//! Workers are stopped and killed while they hold the lock, and a majority is emptied while somebody does: those are the
-//! moments that matter. When exactly that is, is the machine's to say; so two runs with one seed are alike, and not the same.
+//! Workers are stopped and killed while they hold the lock, and a majority is emptied while a worker does: those
+//! moments matter. The exact times depend on the machine, so two runs with one seed are alike, but not the same.
 
 use std::{
     sync::{
@@ -30,11 +30,11 @@ const RECONNECT: Duration = Duration::from_millis(850);
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Kind {
-    /// SIGSTOP of whoever holds the lock, until somebody else has written.
+    /// SIGSTOP of the worker that holds the lock, until another has written.
     StopWorker,
-    /// SIGKILL of whoever holds the lock, and another in its place.
+    /// SIGKILL of the worker that holds the lock, and another in its place.
     KillWorker,
-    /// SIGKILL of a majority, which comes back at once and without its data, while somebody holds the lock.
+    /// SIGKILL of a majority, which comes back at once and without its data, while a worker holds the lock.
     EmptyMajority,
     /// SIGKILL of a minority, which comes back with its data.
     KillNodes,
@@ -45,7 +45,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Servers of others are not harmed in any way that was not asked for.
+    /// The user's servers are harmed only in the ways that were asked for.
     pub(crate) const fn is_possible(self, scene: &Scene) -> bool {
         match self {
             Self::StopWorker | Self::KillWorker => true,
@@ -116,13 +116,13 @@ impl Iterator for Plan {
     }
 }
 
-/// Who does them, and to whom.
+/// Carries out the faults.
 pub(crate) struct Nemesis<'a> {
     pub(crate) scene: &'a Scene,
     pub(crate) fleet: &'a Fleet,
     pub(crate) observer: &'a Redlock,
     pub(crate) ttl: Duration,
-    /// How long nodes are waited for that do not vote.
+    /// How long it waits for nodes that do not vote.
     pub(crate) recovery: Duration,
     /// What was done.
     pub(crate) done: &'a Mutex<Vec<Strike>>,
@@ -135,7 +135,7 @@ impl Nemesis<'_> {
     /// One fault after the other until the time is over. Returns with all servers and workers well.
     pub(crate) fn rage(&self, plan: Plan, until: Duration) -> Result<(), Failure> {
         for step in plan {
-            // Nobody is harmed who has not recovered: then a minority would be none.
+            // The next fault waits until all have recovered: otherwise more than a minority could be away.
             self.tell("all nodes come to vote again");
             self.wait(self.recovery, || now() >= until || self.all_ready());
             // Workers find a node again by themselves, some later than the observer, and renew what they hold on it.
@@ -145,7 +145,7 @@ impl Nemesis<'_> {
                 break;
             }
             if !step.nodes.is_empty() && !self.all_ready() {
-                // Some are away for longer than any fault. Workers are harmed all the same.
+                // Some nodes are away for longer than any fault. Workers are harmed all the same.
                 continue;
             }
             self.strike(&step)?;
@@ -214,7 +214,7 @@ impl Nemesis<'_> {
         Ok(())
     }
 
-    /// All are mended, whatever fails.
+    /// Mends all of them, whatever fails.
     fn harm(&self, step: &Step, harm: Harm, what: What) -> Result<(), Failure> {
         let (from, failed) = (now(), Mutex::new(None));
         let check = |result: Result<(), Failure>| {
@@ -240,7 +240,7 @@ impl Nemesis<'_> {
         });
     }
 
-    /// Waits for one that has just begun to hold the lock.
+    /// Waits for a worker that has just begun to hold the lock.
     fn holder(&self) -> Option<usize> {
         let mut found = None;
         self.wait(6 * self.ttl, || {
@@ -253,7 +253,7 @@ impl Nemesis<'_> {
         found
     }
 
-    /// Whether somebody else has written since.
+    /// Whether a write of another was taken more than a ttl after that.
     fn others_wrote(&self, worker: usize, since: Duration) -> bool {
         let record = self.fleet.record().lock();
         let mut late = record.effects.iter().rev().take_while(|effect| effect.before > since);
@@ -266,7 +266,7 @@ impl Nemesis<'_> {
         self.observer.nodes().iter().all(|node| node.state == NodeState::Ready)
     }
 
-    /// Until this is so, for so long at most, and no longer than the run.
+    /// Waits until this is so, but no longer than the limit or the run.
     fn wait(&self, limit: Duration, mut is_so: impl FnMut() -> bool) {
         let end = now() + limit;
         while now() < end && !is_so() && !self.over.load(Relaxed) {

@@ -1,6 +1,6 @@
 //! The workers as processes of this binary, which can be stopped and killed, and what they wrote down.
 //!
-//! It judges nothing. A process dies with this one.
+//! It judges nothing. A worker dies with this process.
 
 use std::{
     io::{BufRead, BufReader},
@@ -24,7 +24,7 @@ use crate::{
     shown::counted,
 };
 
-/// One of them, and the thread that reads what it says.
+/// One worker, and the thread that reads what it says.
 struct Process {
     companion: Companion,
     /// Returns how many lines it could not read: a record with gaps must not be called good.
@@ -65,7 +65,7 @@ impl Fleet {
         with(Companion::resume);
     }
 
-    /// Kills a worker. What it held it has not released.
+    /// Kills a worker, which does not release what it held.
     pub(crate) fn kill(&self, worker: usize) {
         let process = self.process(worker).as_deref_mut().and_then(Option::take);
         if let Some(Process { companion, reader }) = process {
@@ -89,13 +89,13 @@ impl Fleet {
         Some(self.processes.get(worker)?.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Ends all workers, and returns what they wrote down. One that ended badly may have left something out.
+    /// Ends all workers, and returns what they wrote down. An error if one ended badly: it may have left something out.
     pub(crate) fn end(self) -> Result<History, Failure> {
         let processes = self.processes.into_iter();
         let processes =
             processes.map(|one| one.into_inner().unwrap_or_else(PoisonError::into_inner));
         let mut processes: Vec<Process> = processes.flatten().collect();
-        // All of them first: they wait for each other's leases.
+        // All inputs end first: the workers wait for each other's leases.
         processes.iter_mut().for_each(|process| process.companion.end_input());
         for Process { mut companion, reader } in processes {
             let status = companion.end(Duration::from_secs(30));
@@ -141,7 +141,7 @@ fn launch(part: &Part, record: &Record) -> Result<Process, Failure> {
 fn read(output: impl BufRead, record: &Record) -> usize {
     let mut unread = 0;
     for line in output.split(b'\n') {
-        // Behind one that cannot be had there are no others, and more than the half of one is missing.
+        // No lines follow a read error, and more than half a line is missing.
         let Ok(line) = line else { return unread + 2 };
         match str::from_utf8(&line).map_err(drop).and_then(str::parse) {
             Ok(event) => record.lock().take(event),

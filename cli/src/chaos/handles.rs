@@ -1,4 +1,4 @@
-//! Commands of the user's that harm a node of theirs and mend it, such as `docker compose pause node{}` and `unpause`.
+//! The user's commands that harm one of their nodes and mend it, such as `docker compose pause node{}` and `unpause`.
 //!
 //! It decides how they are run, and remembers what has been harmed, so that it is mended however the run ends. It harms no
 //! node for which it was given no command, and never makes one up.
@@ -64,7 +64,7 @@ impl Handles {
         if *is_over {
             return Ok(());
         }
-        // Before it is run: one that fails may have done its work.
+        // Noted before it runs: a command that fails may have done its work.
         owed().push((node, undo.to_owned()));
         run(command, node)
     }
@@ -77,26 +77,26 @@ impl Handles {
     }
 }
 
-/// What has been harmed and not mended, and the command for that.
+/// The nodes that are harmed and not mended, and the command that mends each.
 static OWED: Mutex<Vec<(usize, String)>> = Mutex::new(Vec::new());
 
-/// Held for reading while a command harms a node. True where no other may begin any more.
+/// Held for reading while a command harms a node. True once no other may begin.
 static HARMING: RwLock<bool> = RwLock::new(false);
 
-/// How long a command that harms is waited for, where this process ends at once.
+/// How long this process waits for a command that harms before it ends at once.
 const HANGS: Duration = Duration::from_secs(10);
 
 fn owed() -> MutexGuard<'static, Vec<(usize, String)>> {
     OWED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Mends what is still harmed, at the end of whatever kind. Says what could not be mended.
+/// Mends what is still harmed, however the run ends. Returns what could not be mended.
 pub(crate) fn mend_all() -> Vec<Failure> {
     let owed = std::mem::take(&mut *owed());
     owed.into_iter().filter_map(|(node, undo)| run(&undo, node).err()).collect()
 }
 
-/// The same while nodes may be harmed at this moment: a command that is under way would do its work behind the one that mends.
+/// The same while a command may be harming a node. It waits for that command first, which could undo the mending.
 pub(crate) fn mend_before_the_end() -> Vec<Failure> {
     let begun = Instant::now();
     while begun.elapsed() < HANGS {
@@ -132,7 +132,7 @@ fn run(command: &str, node: usize) -> Result<(), Failure> {
 pub(super) mod tests {
     use super::*;
 
-    /// For each test that mends: what is owed is that of the process.
+    /// For each test that mends: `OWED` belongs to the whole process.
     pub(in crate::chaos) static ALONE: Mutex<()> = Mutex::new(());
 
     #[test]
@@ -160,7 +160,7 @@ pub(super) mod tests {
         // Nothing is done for which there is no command.
         well.harm(1, Harm::Kill).unwrap();
         assert!(!well.can(Harm::Kill) && mend_all().is_empty());
-        // One that is slow, where it ends at once meanwhile.
+        // A slow command, while the process ends at once.
         let begun = mended.path().join("begun");
         let slow = harm(&format!(
             "touch {}; sleep 0.3; rm -f {}/5",

@@ -1,4 +1,4 @@
-//! What is done at the end of whatever kind: nodes of others are mended, and what the servers died of is said in words.
+//! What is done however a run ends: the user's nodes are mended, and what the servers died of is said in words.
 //!
 //! The servers are those of the tests, where a fault of the machine, such as a full disk, is a panic with a message. It must
 //! never let that look like a fault of this command, nor hide it.
@@ -14,7 +14,7 @@ use crate::{
     output::say,
 };
 
-/// What was said first.
+/// The first message of a panic.
 static CAUSE: Mutex<Option<String>> = Mutex::new(None);
 
 pub(crate) fn mended<T>(work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {

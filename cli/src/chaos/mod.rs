@@ -1,9 +1,9 @@
 //! `quorlock chaos`: the demonstration, on real servers and real processes.
 //!
 //! Workers take one lock over and over and write to a store while they hold it (`worker`, `fleet`). Servers and workers are
-//! killed, stopped, emptied and cut off meanwhile (`scene`, `faults`). What everybody wrote down is searched by the checker of
-//! the crate's own tests, and becomes a verdict (`story`) and a picture (`picture`). With `--classic` and `--no-fence` the same
-//! faults show what goes wrong without what this crate adds; the run must never be made to look better or worse than it was.
+//! killed, stopped, emptied and cut off meanwhile (`scene`, `faults`). The checker of the crate's own tests searches
+//! the records, which become a verdict (`story`) and a picture (`picture`). `--classic` and `--no-fence` show what the
+//! same faults do without what this crate adds. The run must never be made to look better or worse than it was.
 
 mod dice;
 mod faults;
@@ -107,7 +107,7 @@ fn ttl(text: &str) -> Result<Duration, String> {
     fits.then_some(ttl).ok_or_else(|| "take 500ms to 30s".to_owned())
 }
 
-/// What servers of its own are for, also where the nodes are somebody's.
+/// Why it needs servers of its own, also where the nodes are the user's.
 const STORE: &str = "The nodes, or at least the store that is written to, are servers of its own";
 
 pub(crate) fn run(asked: &Chaos) -> Result<ExitCode, Failure> {
@@ -116,7 +116,7 @@ pub(crate) fn run(asked: &Chaos) -> Result<ExitCode, Failure> {
         return Err(Failure::new(Status::Usage, text));
     }
     possible(STORE)?;
-    // Known to be writable before anything is done.
+    // The picture must be writable before anything is done.
     let is_new = !asked.out.exists();
     let file = File::options().append(true).create(true).open(&asked.out);
     file.map_err(|error| unwritable(asked, &error))?;
@@ -161,7 +161,7 @@ fn play(asked: &Chaos, seed: u64, over: &AtomicBool) -> Result<Story, Failure> {
     let part = |number: usize| Part {
         number,
         nodes: scene.urls().to_vec(),
-        // A name that nobody else uses, for servers that are somebody's.
+        // A name that nobody else uses: the servers may be the user's.
         resource: format!("quorlock-chaos:{}:{seed}", std::process::id()),
         store: scene.store.url(),
         ttl: asked.ttl,
@@ -175,7 +175,7 @@ fn play(asked: &Chaos, seed: u64, over: &AtomicBool) -> Result<Story, Failure> {
         // As if they had been in use for long: new servers wait before they vote.
         quorlock_harness::admit(part(0).builder()?);
     }
-    // The machine is busy with the start of all of them, which says nothing of the nodes.
+    // The start of all of them keeps the machine busy, which says nothing of the nodes.
     let builder = part(0).builder()?.connect_timeout(Duration::from_secs(5));
     let observer = builder.blocking_connect();
     let observer = observer.map_err(|error| Failure::new(Status::Broken, error))?;
@@ -224,7 +224,7 @@ fn play(asked: &Chaos, seed: u64, over: &AtomicBool) -> Result<Story, Failure> {
     Ok(Story { setting, from, to, history, strikes, verdict })
 }
 
-/// Says that it is over, also when the thread panics that another waits for.
+/// Says that it is over when it is dropped, so also when this thread panics.
 struct Ends<'a>(&'a AtomicBool);
 
 impl Drop for Ends<'_> {
@@ -250,7 +250,7 @@ fn begun(fleet: &Fleet, over: &AtomicBool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Servers of somebody's that were harmed are well again, also where it ends at once.
+/// Mends the user's servers that were harmed, also where it ends at once.
 fn mend_before_the_end() {
     handles::mend_before_the_end().iter().for_each(|failure| say(&failure.text));
 }

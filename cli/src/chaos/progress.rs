@@ -1,5 +1,5 @@
-//! What is seen while it runs: a bar, the figures so far, and what is being done; and which nodes do not vote, which nobody
-//! but a client knows.
+//! What is seen while it runs: a bar, the figures so far, and what is being done; and which nodes do not vote, which
+//! only a client knows.
 //!
 //! It decides nothing. Where standard error is no terminal nothing is drawn.
 
@@ -24,7 +24,7 @@ use super::story::{Lane, Strike, What};
 use crate::output::{BAD, styled};
 
 const LOOK: Duration = Duration::from_millis(20);
-/// So many looks from one set of figures to the next.
+/// The number of looks from one set of figures to the next.
 const FIGURES: usize = 10;
 
 pub(crate) struct Progress(ProgressBar);
@@ -47,7 +47,7 @@ impl Progress {
         self.0.finish_and_clear();
     }
 
-    /// Looks over and over until the end, and returns when which node did not vote.
+    /// Looks over and over until the end, and returns which nodes did not vote, and when.
     pub(crate) fn watch(
         &self,
         from: Duration,
@@ -73,7 +73,7 @@ impl Progress {
                 self.0.set_prefix(fitting(&figures(record)));
                 let doing = doing.lock().unwrap_or_else(PoisonError::into_inner).clone();
                 self.0.set_message(fitting(&doing));
-                // Each time the whole record is searched, which is long after some hours: those who write it go first.
+                // It searches the whole record, which takes long after some hours: its writers must not wait.
                 search = now() + 20 * (now() - began);
             }
             looks += 1;

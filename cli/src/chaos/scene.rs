@@ -1,7 +1,7 @@
 //! What workers reach: nodes behind proxies, and the store that they write to.
 //!
-//! Nodes are servers of its own, which may be killed, or somebody's, which are only cut off. The store is always a server of
-//! its own, and no fault touches it.
+//! Nodes are servers of its own, which may be killed, or the user's, which are cut off, or harmed by the user's
+//! commands. The store is always a server of its own, and no fault touches it.
 
 use quorlock_harness::{Cluster, Proxy, Server};
 
@@ -13,7 +13,7 @@ use crate::{exit::Failure, place::Place};
 pub(crate) enum Which {
     /// So many of its own.
     Own(usize),
-    /// These, which it may not kill.
+    /// These, which it harms by the user's commands alone.
     Given(Vec<String>),
 }
 
@@ -43,14 +43,14 @@ pub(crate) fn which(text: &str) -> Result<Which, String> {
 
 /// The servers.
 pub(crate) struct Scene {
-    /// None where the nodes are somebody's.
+    /// `None` where the nodes are the user's.
     own: Option<Cluster>,
     /// Where they can be cut off.
     proxies: Option<Vec<Proxy>>,
     urls: Vec<String>,
     handles: Handles,
     pub(crate) store: Server,
-    /// Of everything above; the last to go.
+    /// The directory of the servers above; it is dropped last.
     _place: Place,
 }
 

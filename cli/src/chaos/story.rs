@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::shown::counted;
 
-/// Whom something was done to.
+/// The node or the worker that a fault hit.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Lane {
     Node(usize),
@@ -83,14 +83,14 @@ impl Story {
         self.history.effects.iter().filter(|effect| !effect.accepted && !effect.held)
     }
 
-    /// Writes that were taken when their lease was over by the answer, and that came behind those of nobody.
+    /// Writes that were taken although their lease was over by the answer, and that overwrote no later holder's.
     pub(crate) fn harmless(&self) -> usize {
         let taken = self.history.effects.iter().filter(|effect| effect.accepted && !effect.held);
         taken.count().saturating_sub(self.late().count())
     }
 
-    /// Late writes that were taken behind those of a later holder, each with what it came behind. What two write who hold the
-    /// lock at once is not among them.
+    /// Late writes that were taken after those of a later holder, each behind the write that it came after. Writes of
+    /// two simultaneous holders are not among them.
     pub(crate) fn late(&self) -> impl Iterator<Item = &(Effect, Effect)> {
         self.verdict.stale.iter().filter(|(_, late)| !late.held)
     }
@@ -118,7 +118,7 @@ impl Story {
                 _ => refused,
             };
             let leases = counted(leases, "lease");
-            // A run in which nobody was harmed shows nothing.
+            // A run without faults shows nothing.
             let wrong = match self.faults() {
                 0 => "Nothing was done to anybody in so short a time, and nothing went wrong",
                 _ => "Nothing went wrong",
@@ -218,7 +218,7 @@ impl Story {
     }
 }
 
-/// Behind what was more than once.
+/// A suffix for what happened more than once.
 fn often(count: usize) -> String {
     match count {
         0 | 1 => String::new(),

@@ -1,8 +1,8 @@
 //! A worker: takes the lock over and over, writes to the store while it holds it, and says on standard output what it did.
 //!
-//! It is as careful as a service should be and no more: it looks whether it still holds the lock, and then writes. Whoever is
-//! stopped between both is late with the write, which no look can prevent. It judges nothing, and never records more than what
-//! it was promised: a lease ends before its release, or when its validity is over, whichever comes first.
+//! It is as careful as a service should be and no more: it looks whether it still holds the lock, and then writes. A
+//! worker stopped between the two writes late, which no look can prevent. It judges nothing, and never records more
+//! than it was promised: a lease ends before its release, or when its validity is over, whichever comes first.
 
 use std::{
     io::Write as _,
@@ -71,7 +71,7 @@ impl Part {
 /// addresses may contain passwords.
 pub(crate) fn work() -> Result<ExitCode, Failure> {
     let (part, over): (Part, _) = told()?;
-    // One that takes the place of another may come while nodes are away.
+    // A replacement may start while nodes are away.
     let client = loop {
         match part.builder()?.blocking_connect() {
             Ok(client) => break client,
@@ -139,16 +139,16 @@ impl Worker {
                 until = looked + validity;
                 say(&Event::Renewed(held(until)));
             }
-            // The write is made ready. Whoever is stopped here is late when it goes on.
+            // The write is made ready. A worker stopped here is late when it goes on.
             sleep(MS.mul_f64(self.dice.between(30.0, 100.0)));
             lost = self.write(&lease, token.unwrap_or_else(|| micros(start)));
         }
-        // Whoever looked now was told that it holds up to then: less must not be written down.
+        // This look promises the lease up to then: the record must not say less.
         let looked = now();
         let left = lease.check();
         let until = left.as_ref().map_or(until, |validity| until.max(looked + *validity));
         say(&Event::Held(held(now().min(until))));
-        // It may have been stopped behind the last write.
+        // The worker may have been stopped after the last write.
         let lost = lost.or_else(|| left.err().map(|error| error.to_string()));
         if let Some(why) = lost {
             say(&Event::Lost(Loss { worker, at: now(), why }));
@@ -158,8 +158,8 @@ impl Worker {
         }
     }
 
-    /// Why the lock was lost, where it was not held any more behind it. Without tokens the time of the grant stands in for one, so that the record
-    /// knows whose turn it was; no store could compare that, as clocks of two machines differ.
+    /// Returns why the lock was lost, if it no longer holds after the write or the store refused. Without tokens the
+    /// time of the grant tells the record whose turn it was; no store could compare it, as clocks of machines differ.
     fn write(&mut self, lease: &Lease, token: u64) -> Option<String> {
         let (worker, fenced) = (self.part.number, self.part.fenced);
         let before = now();
@@ -186,7 +186,7 @@ fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// One line. Whoever started this process may be gone.
+/// Writes one line. The process that started this one may be gone.
 fn say(event: &Event) {
     drop(writeln!(std::io::stdout().lock(), "{event}"));
 }

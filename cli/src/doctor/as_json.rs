@@ -33,7 +33,7 @@ fn finding(finding: &Finding) -> Value {
     })
 }
 
-/// The word by which programs know it, and why it is refused or down.
+/// The word for programs, and why the node is refused or down.
 pub(crate) fn state(state: &NodeState) -> (&'static str, Option<String>) {
     match state {
         NodeState::Ready => ("votes", None),

@@ -1,6 +1,6 @@
 //! `quorlock doctor`: whether a fleet is fit for locks, and what to do where it is not.
 //!
-//! It decides which status says what; what is wrong, the crate decides. It must never set a key.
+//! It decides which status says what; the crate decides what is wrong. It must never set a key.
 
 pub(crate) mod as_json;
 pub(crate) mod table;
@@ -93,7 +93,7 @@ fn tell(inspection: &Inspection, findings: &[Finding]) {
     line(&summary(inspection, findings));
 }
 
-/// What is the same of several nodes is told once.
+/// A finding that several nodes share is told once.
 fn groups(findings: &[Finding]) -> Vec<Vec<&Finding>> {
     let mut groups: Vec<Vec<&Finding>> = Vec::new();
     for finding in findings {
@@ -111,7 +111,7 @@ fn groups(findings: &[Finding]) -> Vec<Vec<&Finding>> {
     groups
 }
 
-/// `node 0 (a): `, or `nodes 0, 2 (a, b): `; nothing for what is about all.
+/// `node 0 (a): `, or `nodes 0, 2 (a, b): `; empty for a finding about all.
 fn nodes_of(group: &[&Finding]) -> String {
     let joined = |part: fn(&Finding) -> Option<String>| {
         group.iter().filter_map(|finding| part(finding)).collect::<Vec<String>>().join(", ")

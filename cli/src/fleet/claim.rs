@@ -70,7 +70,7 @@ pub(crate) async fn claim(asked: Claim) -> Result<ExitCode, Failure> {
     until_it_votes(&redlock, quarantine(&inspection)).await
 }
 
-/// Whose the nodes are that belong to others, with the addresses of these.
+/// The other lists that own nodes, with the addresses of these.
 fn owners(inspection: &Inspection) -> Vec<(Members, Vec<String>)> {
     let mut owners: Vec<(Members, Vec<String>)> = Vec::new();
     for node in &inspection.nodes {
@@ -84,7 +84,7 @@ fn owners(inspection: &Inspection) -> Vec<(Members, Vec<String>)> {
     owners
 }
 
-/// No node that answers belongs to others.
+/// Why there is nothing to take.
 fn nothing(inspection: &Inspection) -> Failure {
     let answer = inspection.nodes.iter().filter(|node| node.server.is_ok()).count();
     if inspection.settings.classic {
@@ -97,7 +97,7 @@ fn nothing(inspection: &Inspection) -> Failure {
     Failure::new(Status::No, "no node belongs to another list, and nothing was changed")
 }
 
-/// The longest that a node waits which was taken now.
+/// The longest time that a node waits if it is taken now.
 fn quarantine(inspection: &Inspection) -> Duration {
     let markers = inspection.nodes.iter().filter_map(|node| node.server.as_ref().ok());
     let told = markers.filter_map(|server| server.marker.as_ref()?.max_ttl);

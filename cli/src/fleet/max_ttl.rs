@@ -1,7 +1,7 @@
 //! `quorlock fleet max-ttl`: lowers the longest ttl that the nodes know.
 //!
-//! It decides which status says what; how long the clients are waited for, the crate decides. It asks nothing: what a running
-//! client still uses is not lowered.
+//! It decides which status says what; the crate decides how long to wait for the clients. It asks nothing: a ttl that a
+//! running client still uses is not lowered.
 
 use std::{process::ExitCode, time::Duration};
 
@@ -33,7 +33,7 @@ pub(crate) struct MaxTtl {
     nodes: Nodes,
 }
 
-/// That of the crate. Nothing is acquired here, and the handle takes no ttl above `max_ttl`.
+/// The default of the crate. Nothing is acquired here, and the handle takes no ttl above `max_ttl`.
 const TTL: Duration = Duration::from_secs(10);
 
 pub(crate) async fn lower(asked: MaxTtl) -> Result<ExitCode, Failure> {

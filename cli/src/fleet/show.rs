@@ -76,7 +76,7 @@ fn marker(node: &NodeFacts) -> Option<&MarkerFacts> {
     node.server.as_ref().ok()?.marker.as_ref()
 }
 
-/// Whose the node is, or is about to be.
+/// The other list that the node belongs to, or is about to.
 pub(super) fn of_others<'a>(inspection: &Inspection, node: &'a NodeFacts) -> Option<&'a Members> {
     match &node.status.state {
         NodeState::Refused(Refusal::OtherMembers { other, .. }) => Some(other),
@@ -84,7 +84,7 @@ pub(super) fn of_others<'a>(inspection: &Inspection, node: &'a NodeFacts) -> Opt
     }
 }
 
-/// Those who mean to use a node that belongs to nobody yet, where that is not over.
+/// The list that means to use a node which belongs to nobody yet, unless that is over.
 fn meant(node: &NodeFacts) -> Option<&Members> {
     let marker = marker(node).filter(|marker| marker.members.is_none())?;
     // The node's clock decides; ours is near enough to show it by.

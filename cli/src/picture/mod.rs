@@ -1,4 +1,4 @@
-//! What all pictures of this command share: how elements are written, and the colours of the page.
+//! What all pictures of this command share: the text of their elements, and the colours of the page.
 //!
 //! It decides nothing about what is drawn, and a picture is one file that loads nothing.
 

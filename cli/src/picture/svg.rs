@@ -23,11 +23,11 @@ impl Svg {
         let _ = writeln!(self.0, "{text}");
     }
 
-    /// With what is told where the pointer rests.
+    /// With this text as its tooltip.
     pub(crate) fn rect(&mut self, class: &str, area: Area, told: &str) {
         let Area { x, y, width, height } = area;
         let told = title(told);
-        // What is shorter than that would not be seen.
+        // Anything narrower would not be seen.
         let width = width.max(1.5);
         self.raw(format_args!(
             r#"<rect class="{class}" x="{x:.1}" y="{y:.1}" width="{width:.1}" height="{height:.1}" rx="2">{told}</rect>"#

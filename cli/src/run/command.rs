@@ -1,8 +1,8 @@
 //! The command: how it is started, and that it ends with the process that watches it.
 //!
-//! A step in between becomes the command: it asks to be killed where its parent ends, which survives that it becomes another
-//! program, and cannot be asked for from outside. It must not become the command before the process that holds the lease has
-//! been told of its group, which its parent says by a signal: else what the command starts could be known to nobody.
+//! A process in between becomes the command. It asks the kernel to kill it when its parent ends: that survives `exec`,
+//! and no other process can ask for it. It must not become the command before the holder has been told of its group,
+//! which its parent says by a signal: otherwise processes that the command starts could be known to nobody.
 
 use std::{
     ffi::OsString,
@@ -53,13 +53,13 @@ impl Become {
                 return self.failed(Status::Failed, why);
             }
         }
-        // It may have ended before that was asked for.
+        // The parent may have ended before that was asked for.
         if nix::unistd::getppid().as_raw() != self.parent {
             return Status::Lost.into();
         }
         if WAITS {
             let go = SigSet::from(GO);
-            // Its end is this one's end too, so that this is not for ever.
+            // The parent's end ends this process too, so the wait is not for ever.
             if let Err(error) = go.wait() {
                 let why = format!("the command cannot wait for its start: {error}");
                 return self.failed(Status::Failed, why);
@@ -68,7 +68,7 @@ impl Become {
                 let _ = go.thread_unblock();
             }
         }
-        // It may have been stopped, and this step with it.
+        // The parent may have been stopped, and this process with it.
         if now() >= self.before {
             let why = "the lease is lost, and the command is not started".to_owned();
             return self.failed(Status::Lost, why);
@@ -92,7 +92,7 @@ impl Become {
 }
 
 impl Run {
-    /// Starts the command in a group of its own, where it waits for [`go`], and becomes nothing from then on.
+    /// Starts the command in a group of its own, where it waits for [`go`]. From `before` on it ends instead.
     pub(crate) fn start(&self, granted: &Granted, before: u64) -> Result<Child, Failure> {
         let is_blocked = SigSet::thread_get_mask().is_ok_and(|mask| mask.contains(GO));
         let mut command = this_program()?;
@@ -109,7 +109,7 @@ impl Run {
         for (name, value) in optional {
             match value {
                 Some(value) => command.env(name, value),
-                // That of a command in which this one runs is of another lease.
+                // A value inherited from an outer `run` is of another lease.
                 None => command.env_remove(name),
             };
         }
@@ -123,13 +123,13 @@ impl Run {
 
 const RESOURCE: &str = "QUORLOCK_RESOURCE";
 
-/// Whether the step in between waits for a word: elsewhere it would wait for ever where its parent is gone.
+/// Whether the process in between waits for [`go`]: elsewhere it would wait for ever once its parent is gone.
 pub(crate) const WAITS: bool = cfg!(any(target_os = "linux", target_os = "android"));
 
-/// That word. To a command that has started it is nothing.
+/// The signal to go. It does nothing to a command that has started.
 const GO: Signal = Signal::SIGCONT;
 
-/// The process that holds the lease has been told of this group: it may become the command.
+/// Lets this group become the command, once the holder has been told of it.
 pub(crate) fn go(group: Group) {
     if WAITS {
         group.signal(GO);
@@ -147,7 +147,7 @@ pub(crate) fn this_program() -> Result<tokio::process::Command, Failure> {
     Ok(command)
 }
 
-/// Its file. Where the system does not tell, it is what this process was started by: looked for as a shell does.
+/// Its file. Where the system does not tell, the name that started this process, looked for as a shell does.
 fn file() -> Result<OsString, Failure> {
     let told = match std::env::current_exe() {
         Ok(file) => return Ok(file.into()),
@@ -156,5 +156,5 @@ fn file() -> Result<OsString, Failure> {
     std::env::args_os().next().ok_or_else(|| Failure::new(Status::Failed, told))
 }
 
-/// What runs in whoever asks, as the kernel has it.
+/// The program of the process that opens it, as the kernel has it.
 const SELF: &str = "/proc/self/exe";

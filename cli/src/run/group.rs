@@ -1,6 +1,6 @@
-//! A process group: whether anybody is left in it, signals to all of it, and its end in time.
+//! A process group: whether any process is left in it, signals to all of it, and its end in time.
 //!
-//! It must never signal a group of which nobody was started here: once nobody is left in it, its number may be that of others.
+//! It must never signal the group of others: once a group is empty, its number may be given to another.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use nix::{
     unistd::Pid,
 };
 
-/// How often it is looked whether a group is gone: at first, and later.
+/// The pause between two looks whether a group is gone: at first, and later.
 const LOOK: Duration = Duration::from_millis(2);
 const LOOK_LATER: Duration = Duration::from_millis(50);
 
@@ -42,18 +42,18 @@ pub(crate) fn micros(time: Duration) -> u64 {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Group {
     leader: Pid,
-    /// When its leader was started, as the kernel tells it apart from later ones of the same number. `None` where it tells none.
+    /// When its leader was started, which tells it from later ones of its number. `None` where the kernel does not say.
     started: Option<u64>,
 }
 
 impl Group {
-    /// That of a process which was started here and has not been waited for. `None` for what can be no group of a command: its
-    /// number would mean one's own, or all processes.
+    /// The group of a process that was started here and has not been waited for. `None` for a number that can be no
+    /// group of a command: it would mean one's own, or all processes.
     pub(crate) fn of(leader: i32) -> Option<Self> {
         Self::known(leader, started(leader))
     }
 
-    /// The same of one that another process has started.
+    /// The same for a leader that another process has started.
     pub(crate) fn known(leader: i32, started: Option<u64>) -> Option<Self> {
         (leader > 1).then(|| Self { leader: Pid::from_raw(leader), started })
     }
@@ -68,25 +68,25 @@ impl Group {
 
     pub(crate) fn signal(self, signal: Signal) {
         if !self.is_of_others() {
-            // Nobody is left, or it is nobody of this user any more.
+            // It fails where no process is left, or none of this user.
             let _ = killpg(self.leader, signal);
         }
     }
 
-    /// Whether its number has been given to another process. While anybody is left in a group the kernel gives it to nobody, so
-    /// that there is the first one, or none.
+    /// Whether its number has been given to another process. The kernel does not reuse it while any process is left in
+    /// the group: then only the first leader has it, or none.
     fn is_of_others(self) -> bool {
         let is_there = || kill(self.leader, None) != Err(Errno::ESRCH);
         self.started.is_some() && is_there() && started(self.leader.as_raw()) != self.started
     }
 
-    /// Whether nobody who could still do anything is left in it.
+    /// Whether no process that could still do anything is left in it.
     pub(crate) fn is_gone(self) -> bool {
         killpg(self.leader, None) == Err(Errno::ESRCH) || self.is_of_others() || !lives(self.leader)
     }
 
-    /// Waits for those of whom this process has become the parent, as the first process of a container does. Only when it has
-    /// waited for the leader.
+    /// Reaps those of which this process has become the parent, as the first process of a container does. Only after it
+    /// has waited for the leader.
     pub(crate) fn bury(self) {
         let all = Pid::from_raw(-self.leader.as_raw());
         while let Ok(WaitStatus::Exited(..) | WaitStatus::Signaled(..)) =
@@ -98,12 +98,12 @@ impl Group {
     pub(crate) fn ask(self, kill_at: u64) {
         if now() < kill_at {
             self.signal(Signal::SIGTERM);
-            // One that is stopped hears of it only when it goes on.
+            // A stopped process hears of it only when it goes on.
             self.signal(Signal::SIGCONT);
         }
     }
 
-    /// SIGKILL where anybody is left at that time: at once, where that has passed. When this returns, all have been killed.
+    /// SIGKILL to all that are left at that time, or at once if it has passed. When this returns, all have been killed.
     pub(crate) async fn kill_by(self, kill_at: u64) {
         let mut look = LOOK;
         while now() < kill_at && !self.is_gone() {
@@ -137,12 +137,12 @@ fn stat(file: &std::path::Path) -> Option<String> {
 
 /// When a process was started, in ticks since the start of the machine.
 fn started(process: i32) -> Option<u64> {
-    // The 22nd field, of which the first two stand before.
+    // The 22nd field; the first two are cut off.
     stat(format!("/proc/{process}/stat").as_ref())?.split(' ').nth(19)?.parse().ok()
 }
 
-/// Whether anybody of a group has not ended. Those that have ended, and whose parent does not ask for it, stay in it for ever.
-/// Where the kernel does not tell, somebody does.
+/// Whether any process of a group has not ended. Ended ones whose parent does not reap them stay in it for ever, and do
+/// not count. Where the kernel does not tell, the group counts as alive.
 fn lives(group: Pid) -> bool {
     let Ok(all) = std::fs::read_dir("/proc") else { return true };
     let group = group.to_string();
@@ -186,18 +186,18 @@ mod tests {
         assert!(before.is_of_others() && before.is_gone());
         before.signal(Signal::SIGTERM);
         ours.signal(Signal::SIGKILL);
-        // It has ended, and nobody has waited for it yet.
+        // It has ended, and has not been reaped yet.
         while !ours.is_gone() {
             std::thread::yield_now();
         }
         assert_eq!(killpg(ours.leader(), None), Ok(()));
-        // The first of two that end it is what it has ended by.
+        // It has ended by the first signal that reached it.
         let ended = std::os::unix::process::ExitStatusExt::signal(&other.wait().unwrap());
         assert_eq!(ended, Some(Signal::SIGKILL as i32));
         assert!(ours.is_gone());
     }
 
-    /// One that is stopped would hear of it only behind its SIGKILL, and be ended without a word.
+    /// A stopped command would hear of SIGTERM only with its SIGKILL, and be ended without a word.
     #[test]
     fn a_command_that_is_stopped_hears_that_it_is_asked_to_end() {
         use std::os::unix::process::CommandExt as _;

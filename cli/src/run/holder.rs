@@ -1,9 +1,9 @@
 //! The process that holds the lease.
 //!
-//! It says until when the command may run, after each renewal, and never later than the lease holds. It gives the lease back
-//! when it is told that the command is over, or where the one that watches is gone and it has ended the command itself; while
-//! anybody of that may still run it must leave the lease to expire. Where the one that watches is stopped when the lease ends,
-//! it ends the command too. All signals are blocked in it: whoever started it has seen to that.
+//! After each renewal it says until when the command may run, never later than the lease holds. It gives the lease back
+//! when it is told that the command is over, or when the supervisor is gone and it has ended the command itself. While
+//! any process of the command may still run, it must leave the lease to expire. If the supervisor is stopped when the
+//! lease ends, it ends the command too. All signals are blocked in it: the supervisor starts it so.
 
 use std::{
     os::fd::AsFd as _,
@@ -31,24 +31,24 @@ use crate::{
     exit::{Failure, Status},
 };
 
-/// Between two looks at the time that is left, at most: a fortieth of it, so that a renewal is known soon.
+/// The longest pause between two looks at the time left; usually a fortieth of it, so that a renewal is known soon.
 const OFTEN: Duration = Duration::from_secs(1);
-/// How long nodes are waited for that have just been started, and do not vote before their quarantine is over; and by one who
-/// does not wait, or for shorter, as he waits for others alone.
+/// How long it waits for new nodes, which do not vote before their quarantine is over; and how long with `--try` or a
+/// shorter `--wait`, which limit the wait for other holders alone.
 const READY: Duration = Duration::from_secs(60);
 const READY_AT_ONCE: Duration = Duration::from_secs(3);
 /// Nodes that answer are connected by then.
 const CONNECTED: Duration = Duration::from_millis(300);
-/// From then on people are told what is waited for.
+/// After this time people are told what it waits for.
 const A_WHILE: Duration = Duration::from_secs(2);
-/// A twentieth of the lease, or so much: between the SIGKILL that a command gets at its end and the last of its processes.
+/// The time for the last process of a command to die after SIGKILL: a twentieth of the lease, and this at most.
 const TO_DIE: Duration = Duration::from_millis(100);
 /// For a word that was said while this process was stopped, and is in the pipe.
 const ON_ITS_WAY: Duration = Duration::from_millis(20);
-/// So long a process that was killed takes to be gone, or it does not end.
+/// How long a killed process may take to be gone. After that it counts as one that does not end.
 const GONE: Duration = Duration::from_secs(1);
 
-/// Holds it for a command that another process runs.
+/// Holds the lease for a command that the supervisor runs.
 pub(crate) async fn hold(run: Run) -> ExitCode {
     let (teller, told, mut words) = match Teller::start().and_then(|(a, b)| Ok((a, b, words()?))) {
         Ok(all) => all,
@@ -65,14 +65,14 @@ pub(crate) async fn hold(run: Run) -> ExitCode {
         }
     };
     drop(teller);
-    // Behind the last word this process may end.
+    // This process may end once the last word is written.
     let _ = told.join();
     status.into()
 }
 
 type Words = Lines<BufReader<Receiver>>;
 
-/// What the other process says, without a thread for it.
+/// What the supervisor says, read without a thread for it.
 fn words() -> std::io::Result<Words> {
     let pipe = Receiver::from_owned_fd(std::io::stdin().as_fd().try_clone_to_owned()?)?;
     Ok(BufReader::new(pipe).lines())
@@ -96,13 +96,13 @@ async fn hold_and_tell(run: &Run, teller: &Teller, words: &mut Words) -> Result<
         refused = refused(&redlock, CONNECTED) => return Err(refused),
         _ = words.next_line() => return Ok(()),
     }
-    // A majority is enough; but until the first renewal the loss of one of it would be the loss of the lease.
+    // A majority is enough; but if one of its nodes were lost before the first renewal, the lease would be lost.
     connected(&redlock, CONNECTED).await?;
     let mut wait = longest.map(|wait| wait.saturating_sub(asked.elapsed()));
     loop {
         let (holds, least) = tokio::select! {
             holds = run.acquire(&redlock, wait) => holds?,
-            // Nobody waits any more. What was asked for is undone by its drop.
+            // The supervisor does not wait any more. Dropping the request undoes it.
             _ = words.next_line() => break,
         };
         if let Some(too_long) = run.too_long_a_grace(holds.signal().validity()) {
@@ -114,12 +114,12 @@ async fn hold_and_tell(run: &Run, teller: &Teller, words: &mut Words) -> Result<
         }
         wait = longest;
     }
-    // Whatever was dropped on the way.
+    // Releases whatever was dropped on the way.
     let _ = redlock.shutdown().await;
     Ok(())
 }
 
-/// Waits until enough nodes vote; `None`: whoever asks them waits by himself. It says so where that takes a while.
+/// Waits until enough nodes vote, and says so if that takes a while; with `None` only so long: the campaign waits.
 async fn ready(redlock: &Redlock, limit: Option<Duration>, teller: &Teller) -> Result<(), Failure> {
     let broken = |error| Failure::new(Status::Broken, error);
     if limit.is_some_and(|limit| limit <= READY_AT_ONCE) {
@@ -133,7 +133,7 @@ async fn ready(redlock: &Redlock, limit: Option<Duration>, teller: &Teller) -> R
     }
 }
 
-/// Says what becomes of the lease until the command is over: whether there is to be another.
+/// Says what becomes of the lease until the command is over. Returns whether there is to be another lease.
 async fn until_over(
     run: &Run,
     holds: Holds,
@@ -144,7 +144,7 @@ async fn until_over(
     let signal = holds.signal();
     let validity = signal.validity();
     let to_die = micros((validity / 20).min(TO_DIE));
-    // The clock is read before what is left, so that the time between both makes it earlier.
+    // The clock is read before the validity, so that time between the two makes the result earlier.
     let good_until = || now().saturating_add(micros(signal.validity())).saturating_sub(to_die);
     let grace = micros(run.grace(validity));
     let mut last = good_until();
@@ -160,7 +160,7 @@ async fn until_over(
     let mut tick = interval((validity / 40).min(OFTEN).max(Duration::from_millis(5)));
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut command = Command::Waits { until: last };
-    // `None` where it was given back without a word of the other one.
+    // `None` once the lease was given back without a word of the supervisor.
     let (mut holds, mut is_lost) = (Some(holds), false);
     loop {
         let end_at = command.end_at(last, grace);
@@ -175,14 +175,14 @@ async fn until_over(
             }
             _ = tick.tick(), if !is_lost => {
                 let until = good_until();
-                // What two readings of a clock differ by is no renewal.
+                // A difference between two readings of the clock is no renewal.
                 if until > last.saturating_add(micros(validity / 100)) {
                     last = until;
                     teller.say(Held::Until { until });
                 }
             }
             () = sleep(until(end_at).min(OFTEN)) => if now() >= end_at {
-                // This process may have been stopped, and not the other.
+                // This process may have been stopped, and not the supervisor.
                 match timeout(ON_ITS_WAY, words.next_line()).await {
                     Ok(word) => said = Some(word),
                     Err(_) => {
@@ -220,11 +220,11 @@ async fn until_over(
 /// What is known of the command.
 #[derive(Clone, Copy, Debug)]
 enum Command {
-    /// It does not run yet, and from then on it never does.
+    /// It does not run yet, and from `until` on it never does.
     Waits {
         until: u64,
     },
-    /// It may run, and nobody has said yet in which group.
+    /// It may run, in a group that is not known yet.
     Starts,
     Runs(Group),
     /// It runs, and has been asked to end.
@@ -241,8 +241,8 @@ impl Command {
         }
     }
 
-    /// When the other process is late. It asks the command to end a grace before the end, and has the first half of it; then
-    /// it kills it at the end.
+    /// When the supervisor is late. It asks the command to end a grace before the lease ends, and has half of that
+    /// grace for this; it kills the command at the end.
     fn end_at(self, last: u64, grace: u64) -> u64 {
         match self {
             Self::Waits { until } => until,
@@ -252,7 +252,7 @@ impl Command {
         }
     }
 
-    /// The other process is stopped: the command is ended here, or what it never started is given back.
+    /// Acts for a stopped supervisor: ends the command, or gives back a lease whose command was never started.
     async fn end_without_other(
         self,
         run: &Run,
@@ -271,7 +271,7 @@ impl Command {
                 lost("the command was not started in time", false);
             }
             Self::Runs(group) => {
-                // The other one may go on meanwhile, and asks nobody who has been asked: it is told first, if that takes no time.
+                // The supervisor may go on meanwhile, and must not ask twice: it is told first, if that takes no time.
                 let told = Held::Lost { reason: late.to_owned(), asked: true };
                 let _ = timeout(ON_ITS_WAY, teller.say_now(told)).await;
                 group.ask(last);
@@ -284,19 +284,19 @@ impl Command {
             Self::Starts | Self::Ended => lost(late, false),
         }
         if let Self::Runs(group) | Self::Asked(group) = self
-            // Behind a loss the delay keeps others out, which a release would end.
+            // After a loss the lock-delay keeps others out, and a release would end it.
             && run.lock_delay.is_none()
             && group.is_gone_within(GONE).await
             && let Some(holds) = holds.take()
         {
-            // A renewal that was answered late would keep it, for a command that is gone.
+            // A renewal that is answered late would keep the lease for a command that is gone.
             let _ = holds.release().await;
         }
         Self::Ended
     }
 }
 
-/// The one that watches is gone: its command is ended from here.
+/// The supervisor is gone: ends its command from here.
 async fn ended_here(holds: Option<Holds>, command: Command, kill_at: u64) {
     let is_gone = match command {
         Command::Runs(group) | Command::Asked(group) => {
@@ -310,7 +310,7 @@ async fn ended_here(holds: Option<Holds>, command: Command, kill_at: u64) {
         Command::Waits { .. } | Command::Ended => true,
     };
     if !is_gone {
-        // Left to expire: a process that ends so releases nothing.
+        // The lease is left to expire: `exit` releases nothing.
         std::process::exit(Status::Failed.code().into());
     }
     if let Some(holds) = holds {
@@ -318,7 +318,7 @@ async fn ended_here(holds: Option<Holds>, command: Command, kill_at: u64) {
     }
 }
 
-/// What the other one says; `None` where it is gone.
+/// What the supervisor says; `None` where it is gone.
 fn watched(line: std::io::Result<Option<String>>) -> Option<Watched> {
     serde_json::from_str(&line.ok()??).ok()
 }

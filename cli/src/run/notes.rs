@@ -12,7 +12,7 @@ use std::{
 use super::{Run, said::Event, terminal::without_stop};
 use crate::output;
 
-/// How long the end of this process waits for whoever reads.
+/// How long the end of this process waits for a reader.
 const READ: Duration = Duration::from_secs(1);
 
 pub(crate) struct Notes {
@@ -37,7 +37,7 @@ impl Notes {
         let _ = self.events.send(event.into());
     }
 
-    /// All has been said, or nobody reads it.
+    /// Waits until all has been said, or nobody reads it.
     pub(crate) fn end(self) {
         drop(self.events);
         let _ = self.done.recv_timeout(READ);

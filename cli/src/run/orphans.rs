@@ -1,7 +1,7 @@
-//! Processes of which this one has become the parent, as the first process of a container does: they are waited for when they
-//! end, else they stay for ever, for as long as the command runs.
+//! Reaps processes of which this one has become the parent, as the first process of a container does, while the command
+//! runs: otherwise they would stay for ever.
 //!
-//! It must never wait for a process that was started here: whoever started it wants to know how it ended.
+//! It must never reap a process that was started here: the code that started it wants to know how it ended.
 
 use std::sync::{
     Arc,
@@ -21,7 +21,7 @@ pub(crate) struct Orphans {
 }
 
 impl Orphans {
-    /// On a task of this thread, so that whatever is started here is known to it before it looks.
+    /// Runs as a task of this thread, so that it knows each process started here before it looks.
     pub(crate) fn watch() -> std::io::Result<Self> {
         let (ours, mut ended) = (Self::default(), signal(SignalKind::child())?);
         let known = ours.clone();
@@ -41,14 +41,14 @@ impl Orphans {
         self.command.store(command.id().unwrap_or(0), Relaxed);
     }
 
-    /// Those that have ended.
+    /// Reaps those that have ended.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     fn bury(&self) {
         use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 
         let look = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
         let ours = [&self.holder, &self.command].map(|number| number.load(Relaxed));
-        // One of ours that has ended stands before others, and is soon waited for: there is another look then.
+        // One of ours that has ended hides others behind it. It is soon waited for: there is another look then.
         while let Ok(WaitStatus::Exited(process, _) | WaitStatus::Signaled(process, ..)) =
             waitid(Id::All, look)
             && u32::try_from(process.as_raw()).is_ok_and(|number| !ours.contains(&number))

@@ -1,7 +1,7 @@
-//! The process that holds the lease, as the one that watches the command sees it.
+//! The process that holds the lease, as the supervisor sees it.
 //!
-//! It believes nothing of it but its words. One that is stopped, or cannot reach the nodes, must never keep the other waiting
-//! for ever.
+//! The supervisor believes nothing of it but its words. A holder that is stopped, or cannot reach the nodes, must never
+//! keep it waiting for ever.
 
 use std::{process::Stdio, time::Duration};
 
@@ -24,9 +24,9 @@ use crate::exit::{Failure, Status};
 
 /// How long the lease may take to be given back: longer than the holder itself waits for nodes that do not answer.
 const GIVEN_BACK: Duration = Duration::from_secs(5);
-/// How long it may take behind that for what is left on nodes that do not answer.
+/// How much longer it may take to clean up on nodes that do not answer.
 const TIDIED: Duration = Duration::from_millis(300);
-/// How long a process may take that has nothing to do but to answer. One that is stopped does not.
+/// How long a holder may take that only has to answer. A stopped one does not.
 const ANSWERED: Duration = Duration::from_secs(1);
 /// For a word that was said while this process was stopped, and is in the pipe.
 const ON_ITS_WAY: Duration = Duration::from_millis(20);
@@ -39,20 +39,20 @@ pub(crate) struct Partner {
 }
 
 impl Partner {
-    /// By the arguments of this process.
+    /// Starts it, with the arguments of this process.
     pub(crate) fn start(orphans: &Orphans) -> Result<Self, Failure> {
         let failed = |error: std::io::Error| {
             let text = format!("a second process cannot be started, to hold the lease: {error}");
             Failure::new(Status::Failed, text)
         };
         let mut command = this_program()?;
-        // What stands before is the name of the command, `run`, and nothing else.
+        // The two before are the program and `run`.
         command.arg("hold-for-run").args(std::env::args_os().skip(2));
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         // So that what a terminal sends to a whole group does not end it before the command.
         command.process_group(0);
-        // A service manager sends what ends a service to all of its processes at once: this one ends behind the command, and
-        // none of that may reach it, not even before its first line.
+        // A service manager ends a service by a signal to all its processes. The holder must end after the command, so
+        // no signal may reach it, not even before its first line.
         let mut process = blocked(SigSet::all(), || command.spawn()).map_err(failed)?;
         orphans.except_holder(&process);
         let (told, words) = (process.stdin.take(), process.stdout.take());
@@ -98,12 +98,12 @@ impl Partner {
 
     pub(crate) async fn say(&mut self, word: Watched) {
         if let Some(told) = &mut self.told {
-            // One that is gone hears nothing, and says nothing either.
+            // A holder that is gone hears nothing, and says nothing either.
             let _ = told.write_all(line(&word).as_bytes()).await;
         }
     }
 
-    /// Tells it that the command is over, and waits until it has given the lease back. What stays of it, in words.
+    /// Tells it that the command is over, and waits until it has given the lease back. Returns what stays, in words.
     pub(crate) async fn give_back(&mut self) -> Option<String> {
         self.say(Watched::Over).await;
         let left = self.over(GIVEN_BACK).await;
@@ -122,7 +122,7 @@ impl Partner {
         }
     }
 
-    /// The same, for another campaign. Whether it is there for that.
+    /// The same, for another campaign. Returns whether the holder is there for that.
     pub(crate) async fn again(&mut self) -> bool {
         self.say(Watched::Again).await;
         let is_there =
@@ -161,7 +161,7 @@ impl Partner {
         }
     }
 
-    /// It gives back nothing: its keys expire.
+    /// Kills it, so that it gives back nothing: its keys expire.
     pub(crate) async fn leave(&mut self) {
         let _ = self.process.kill().await;
     }

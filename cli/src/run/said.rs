@@ -11,7 +11,7 @@ use crate::exit::{Failure, Status};
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub(crate) enum Event {
-    /// It is asked for; or it is still waited for, for this reason.
+    /// The lease is asked for; or still waited for, for this reason.
     Waiting {
         #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
@@ -26,7 +26,7 @@ pub(crate) enum Event {
         reason: String,
         command: Fate,
     },
-    /// It was not given back.
+    /// The lease was not given back.
     NotReleased {
         reason: String,
     },

@@ -1,8 +1,8 @@
 //! The signals that are passed on to the command, and those that are kept from a process while it cannot take them.
 //!
-//! One of those that was ignored when this process was started stays so, also for the command: as under `nohup`. (SIGPIPE does
-//! not: a program in Rust is not told what it was before.) What is blocked here is inherited by whatever is started meanwhile,
-//! and must never reach the command.
+//! A signal that was ignored when this process was started stays ignored, also for the command: as under `nohup`.
+//! (SIGPIPE does not: a program in Rust is not told what it was before.) Processes started meanwhile inherit what is
+//! blocked here; the command must never.
 
 use std::task::Poll;
 
@@ -29,7 +29,7 @@ impl Signals {
         heard.map(|(name, kind)| Ok((name, signal(kind)?))).collect::<Result<_, _>>().map(Self)
     }
 
-    /// The next one. A new size of a window is nothing to whoever has no command.
+    /// The next signal of any kind.
     pub(crate) async fn next(&mut self) -> Signal {
         std::future::poll_fn(|cx| {
             for (name, listener) in &mut self.0 {
@@ -42,7 +42,7 @@ impl Signals {
         .await
     }
 
-    /// The next that asks this process to end.
+    /// The next signal that asks this process to end: a new size of the window does not.
     pub(crate) async fn end(&mut self) -> Signal {
         loop {
             let signal = self.next().await;
@@ -53,7 +53,7 @@ impl Signals {
     }
 }
 
-/// Does this while these are blocked in this thread, as they are in each process that it starts.
+/// Does this while these signals are blocked in this thread, and in each process that it starts meanwhile.
 pub(crate) fn blocked<T>(signals: SigSet, what: impl FnOnce() -> T) -> T {
     let was_set = signals.thread_swap_mask(SigmaskHow::SIG_BLOCK);
     let answer = what();
@@ -72,7 +72,7 @@ pub(crate) fn is_ignored(signal: Signal) -> bool {
     ignored() & bit(signal) != 0
 }
 
-/// As the kernel tells it; where it does not, none.
+/// The ignored signals, as the kernel tells them; where it does not, none.
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -1,7 +1,7 @@
 //! The process that the user has started: it watches the command, and ends it before the lease does.
 //!
-//! It believes what the holder of the lease says for as long as that was said, and no longer: a holder that is stopped, or is
-//! gone, renews nothing that counts. It must never say that the command is over while anybody of its group is left.
+//! It believes a word of the holder up to the time that the word names, and no longer: a holder that is stopped, or
+//! gone, renews nothing that counts. It must never say that the command is over while any process of its group is left.
 
 use std::{
     pin::pin,
@@ -31,9 +31,9 @@ use super::{
 };
 use crate::exit::{Failure, Status};
 
-/// Behind a SIGKILL a process is gone as soon as the kernel has seen to it.
+/// How long the kernel may take to end a process after a SIGKILL.
 const AFTER_KILL: Duration = Duration::from_secs(10);
-/// A timer does not count while the machine sleeps, so that the clock is read as often.
+/// Timers stand still while the machine sleeps, so the clock is read at least this often.
 const LOOK: Duration = Duration::from_secs(1);
 
 const GONE: &str = "the process that renewed the lease has ended";
@@ -73,7 +73,7 @@ async fn supervised(run: &Run, notes: &Notes) -> Result<u8, Failure> {
         let granted = tokio::select! {
             biased;
             signal = signals.end() => {
-                // Nothing runs. It gives back whatever it was given.
+                // No command runs. The holder gives back whatever it was granted.
                 partner.end().await;
                 return Ok(of_signal(signal));
             }
@@ -120,12 +120,12 @@ enum End {
     Lost,
     /// It was never started: this process was stopped when it should have been.
     Late,
-    /// Somebody of its group is still there.
+    /// A process of its group is still there.
     Never,
 }
 
 impl End {
-    /// Whether there is to be another lease: a leader has another term, and whoever was stopped in line stands in it anew.
+    /// Whether there is to be another lease: a leader has another term, and a run that started too late waits anew.
     const fn goes_on(self, run: &Run) -> bool {
         match self {
             Self::Late => !run.try_once,
@@ -154,7 +154,7 @@ async fn watch(
     let mut children = signal(SignalKind::child()).map_err(failed)?;
     let mut continued = signal(SignalKind::from_raw(Signal::SIGCONT as i32)).map_err(failed)?;
     let mut term = Term { until: granted.until, grace: granted.grace_us, is_asked: false };
-    // This process may have been stopped since then. The other one waits for so long for a command.
+    // This process may have been stopped since the grant. The holder does not wait for a command beyond the lease.
     if term.is_over() {
         return Ok(late(notes));
     }
@@ -169,23 +169,23 @@ async fn watch(
         return Err(Failure::new(Status::Failed, "the command has no number"));
     };
     partner.say(Watched::Runs { leader: group.leader().as_raw(), started: group.started() }).await;
-    // Or stopped between the two.
+    // Or stopped since that look.
     if WAITS && term.is_over() {
         group.signal(Signal::SIGKILL);
         let _ = child.wait().await;
         return Ok(late(notes));
     }
-    // It has the terminal before its first line: what is typed then is for it.
+    // The command has the terminal before its first line: what is typed from then on is for it.
     terminal.started(group);
     go(group);
     let status = loop {
-        // What was said counts before what time it is, and a loss before an end that it may have caused.
+        // A word of the holder counts before the clock, and a loss before an end that it may have caused.
         let lost = tokio::select! {
             biased;
             word = partner.next() => term.hear(word),
             status = child.wait() => match status {
                 Ok(status) => break Some(status),
-                // It may still run.
+                // The command may still run.
                 Err(error) => Some(format!("nobody says when the command ends: {error}")),
             },
             signal = signals.next() => { group.signal(signal); None }
@@ -198,15 +198,15 @@ async fn watch(
             break None;
         }
     };
-    // What it has left behind in its group is ended with it: nothing of it may run without the lease.
+    // Processes that the command left in its group are ended with it: nothing of it may run without the lease.
     let kill_at = term.kill_at();
     if !term.is_asked && !group.is_gone() {
-        // Said first, and without a wait: where this process ends behind either, nobody asks a second time.
+        // The holder is told first, without a wait: if this process ends after either step, it does not ask again.
         let mut saying = pin!(timeout(until(kill_at), partner.say(Watched::Asked)));
         let said = saying.as_mut().now_or_never();
         group.ask(kill_at);
         if said.is_none() {
-            // One that is stopped may not read it.
+            // A stopped holder may not read it.
             let _ = saying.await;
         }
     }
@@ -220,7 +220,7 @@ async fn watch(
     })
 }
 
-/// The command is over, and others are kept out until then. A signal ends that.
+/// Keeps others out until then, behind the end of the command. A signal ends that.
 async fn keep_out(until_then: u64, partner: &mut Partner, signals: &mut Signals, notes: &Notes) {
     partner.say(Watched::Stays).await;
     while now() < until_then {
@@ -240,7 +240,7 @@ async fn keep_out(until_then: u64, partner: &mut Partner, signals: &mut Signals,
     }
 }
 
-/// Behind a SIGKILL.
+/// Waits for the end of the group after a SIGKILL.
 async fn is_gone(child: &mut Child, group: Group) {
     let _ = child.wait().await;
     group.bury();
@@ -254,17 +254,17 @@ async fn is_gone(child: &mut Child, group: Group) {
 struct Term {
     until: u64,
     grace: u64,
-    /// The other process has asked the command to end.
+    /// The holder has asked the command to end.
     is_asked: bool,
 }
 
 impl Term {
-    /// When it is asked to end.
+    /// When the command is asked to end.
     const fn ask_at(self) -> u64 {
         self.until.saturating_sub(self.grace)
     }
 
-    /// When it is killed, if it is asked now.
+    /// When the command is killed, if it is asked now.
     fn kill_at(self) -> u64 {
         self.until.min(now().saturating_add(self.grace))
     }
@@ -287,7 +287,7 @@ impl Term {
         None
     }
 
-    /// Why it is lost by the clock, if it is. What was said while this process was stopped counts.
+    /// Why the lease is lost by the clock, if it is. Words that came while this process was stopped count.
     async fn is_lost(&mut self, partner: &mut Partner) -> Option<String> {
         while self.is_over() {
             let Some(word) = partner.said().await else {
@@ -301,7 +301,7 @@ impl Term {
     }
 }
 
-/// As a shell has it.
+/// The status as a shell has it.
 fn of_status(status: ExitStatus) -> u8 {
     use std::os::unix::process::ExitStatusExt as _;
 
@@ -323,7 +323,7 @@ mod tests {
         Term { until: now().saturating_add(left), grace, is_asked: false }
     }
 
-    /// One that is asked late has what is left of the lease to end in, and not all of its grace.
+    /// A command that is asked late has only the rest of the lease to end in, and not all of its grace.
     #[test]
     fn a_command_is_killed_behind_its_grace_and_never_behind_the_end_of_the_lease() {
         for left in [0, 1, HOUR] {
@@ -344,7 +344,7 @@ mod tests {
         assert!(ending_in(HOUR, HOUR).is_over() && ending_in(0, 0).is_over());
     }
 
-    /// It was asked by the process that renews, and a second signal may end it for good.
+    /// The holder has asked the command already, and a second signal may end it for good.
     #[test]
     fn what_is_said_of_a_loss_is_kept_and_what_is_said_of_a_renewal_moves_the_end() {
         let mut term = ending_in(HOUR, 0);

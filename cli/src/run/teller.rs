@@ -1,7 +1,7 @@
-//! What the process that holds the lease says to the other one, on a thread of its own.
+//! What the process that holds the lease says to the supervisor, on a thread of its own.
 //!
-//! The other one may be stopped, and the pipe full: that must never keep this one from ending the command in time. Of several
-//! times that it has not read, it is told the last.
+//! The supervisor may be stopped, and the pipe full: that must never keep the holder from ending the command in time.
+//! Of several times that wait to be written, only the last is.
 
 use std::{
     io::Write as _,
@@ -13,13 +13,13 @@ use tokio::sync::oneshot;
 
 use super::told::{Held, line};
 
-/// A word, and where it is said that it is in the pipe.
+/// A word, and a channel that closes when the word is in the pipe.
 type Word = (Held, Option<oneshot::Sender<()>>);
 
 pub(crate) struct Teller(Sender<Word>);
 
 impl Teller {
-    /// The thread ends when all has been said, or where nobody is there.
+    /// The thread ends when all has been said, or the supervisor is gone.
     pub(crate) fn start() -> std::io::Result<(Self, JoinHandle<()>)> {
         let (say, words) = channel();
         let thread = Builder::new().name("teller".to_owned()).spawn(move || write_all(&words))?;
@@ -27,11 +27,11 @@ impl Teller {
     }
 
     pub(crate) fn say(&self, word: Held) {
-        // Where nobody reads it, the end of the input says so too.
+        // Where the supervisor is gone, the end of the input says so too.
         let _ = self.0.send((word, None));
     }
 
-    /// The same, and returns when it is in the pipe, or nobody is there.
+    /// The same, and returns when it is in the pipe, or the supervisor is gone.
     pub(crate) async fn say_now(&self, word: Held) {
         let (written, is_written) = oneshot::channel();
         let _ = self.0.send((word, Some(written)));

@@ -1,6 +1,6 @@
 //! The terminal: the command reads from it and is stopped by it, as if it had been started by the shell itself.
 //!
-//! Where there is none it does nothing. It must never take a terminal from those to whom the shell has given it.
+//! Where there is none it does nothing. It must never take the terminal from a group to which the shell has given it.
 
 use std::io::{IsTerminal as _, stdin, stdout};
 
@@ -16,7 +16,7 @@ use super::{group::Group, signals::blocked};
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Terminal {
     is_there: bool,
-    /// What stands behind it in a pipe reads from the terminal too, so that the command gets it only when it reads.
+    /// Behind a pipe on stdout another program may read from it too, so the command gets it only when it reads.
     at_once: bool,
 }
 
@@ -36,7 +36,7 @@ impl Terminal {
     /// The command has ended.
     pub(crate) fn take_back(self, group: Group) {
         if self.is_there && tcgetpgrp(stdin()) == Ok(group.leader()) {
-            // Who takes a terminal back from behind is stopped by it, unless that is blocked.
+            // SIGTTOU stops a background process that takes the terminal, unless it is blocked.
             let _ = without_stop(|| tcsetpgrp(stdin(), getpgrp()));
         }
     }
@@ -51,13 +51,13 @@ impl Terminal {
         let wants_it = matches!(signal, Signal::SIGTTIN | Signal::SIGTTOU);
         if !(wants_it && is_ours()) {
             self.take_back(group);
-            // Not SIGSTOP: where no shell is there to let it go on, the kernel passes this over, and the command goes on.
+            // Not SIGSTOP: where no shell could let it go on, the kernel ignores SIGTSTP, and the command goes on.
             let _ = kill(getpid(), Signal::SIGTSTP);
         }
         self.go_on(group);
     }
 
-    /// This process goes on: behind a stop, in the background or in front of it again.
+    /// This process goes on after a stop, in the background or in the foreground.
     pub(crate) fn go_on(self, group: Group) {
         if self.is_there {
             self.give(group);
@@ -68,7 +68,7 @@ impl Terminal {
     fn give(self, group: Group) {
         if self.is_there && is_ours() {
             let _ = tcsetpgrp(stdin(), group.leader());
-            // It may have read before, and was stopped.
+            // The command may have read before, and was stopped.
             group.signal(Signal::SIGCONT);
         }
     }
@@ -82,12 +82,12 @@ fn stopped_by(group: Group) -> Option<Signal> {
     Signal::try_from(status.stopping_signal()?).ok()
 }
 
-/// Whether this process stands in front.
+/// Whether this process is in the foreground.
 fn is_ours() -> bool {
     tcgetpgrp(stdin()) == Ok(getpgrp())
 }
 
-/// What this does to a terminal from behind does not stop it. Only for that: the command inherits what is blocked.
+/// Blocks SIGTTOU, which stops a process that uses the terminal from the background. No longer: a command inherits it.
 pub(crate) fn without_stop<T>(what: impl FnOnce() -> T) -> T {
     blocked(SigSet::from(Signal::SIGTTOU), what)
 }

@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// From the one that holds.
+/// What the holder says.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Held {
@@ -17,17 +17,17 @@ pub(crate) enum Held {
     Until {
         until: u64,
     },
-    /// It is not held any more, for this reason; and whether the command has been asked to end from there, since the other
-    /// one did not.
+    /// The lease is lost, for this reason; and whether the holder has asked the command to end, since the supervisor
+    /// had not.
     Lost {
         reason: String,
         asked: bool,
     },
-    /// It has been given back, or why not.
+    /// The lease has been given back, or why not.
     Over {
         left: Option<String>,
     },
-    /// It was not granted.
+    /// The lease was not granted.
     Failed {
         status: u8,
         text: String,
@@ -42,19 +42,19 @@ pub(crate) struct Granted {
     pub(crate) token: Option<String>,
     pub(crate) slot: Option<u8>,
     pub(crate) until: u64,
-    /// Of the time until then: so long before it the command is asked to end.
+    /// How long before `until` the command is asked to end.
     pub(crate) grace_us: u64,
-    /// Others are to be kept out until then, also where the command ends before, and nodes do not do so by themselves.
+    /// This process keeps others out until then, also where the command ends before: the nodes alone would not.
     pub(crate) keep_until: Option<u64>,
 }
 
-/// To it.
+/// What the supervisor says.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Watched {
     /// A command is started: from now on one may run, before its group is known.
     Starts,
-    /// It runs, in the process group of this leader, who was started then.
+    /// It runs, in the process group of this leader, which was started then.
     Runs { leader: i32, started: Option<u64> },
     /// All of its group have been asked to end. None is asked twice.
     Asked,
@@ -62,7 +62,7 @@ pub(crate) enum Watched {
     Stays,
     /// It is over, with all of its group: the lease may be given back.
     Over,
-    /// It was lost and is over: another campaign.
+    /// The lease was lost and the command is over: another campaign.
     Again,
 }
 

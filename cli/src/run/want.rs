@@ -1,4 +1,4 @@
-//! What is wanted of a resource, as one thing that holds it, whatever kind of lease that is.
+//! What a run asks of a resource, and the lease that it gets, of whatever kind, as one type.
 //!
 //! It decides which request is made. Nothing here says how long it holds: the lease does.
 
@@ -12,7 +12,7 @@ use quorlock::{
 use super::Run;
 use crate::exit::{Failure, Status};
 
-/// The settings of a request, which are the same for each kind and have no type in common.
+/// The settings that requests of all kinds have; these share no type.
 macro_rules! with {
     ($run:expr, $wait:expr, $request:expr) => {{
         let mut request = $request;
@@ -28,7 +28,7 @@ macro_rules! with {
     }};
 }
 
-/// Those that a reader has not.
+/// The settings that a reader does not have.
 macro_rules! with_more {
     ($run:expr, $wait:expr, $least:expr, $request:expr) => {{
         let mut request = with!($run, $wait, $request);
@@ -99,8 +99,8 @@ impl Holds {
 }
 
 impl Run {
-    /// By what whoever looks finds this run: `host/pid/command`, in the 128 bytes that a label may have. The process is the one
-    /// that was started, which gets the signals; of the command it is the name alone, since its arguments may be secret.
+    /// The label by which a user finds this run: `host/pid/command`, in the 128 bytes that a label may have. The
+    /// process is the supervisor, which gets the signals; the command has its name alone: arguments may be secret.
     pub(crate) fn label(&self) -> Vec<u8> {
         let mut label = rustix::system::uname().nodename().to_bytes().to_vec();
         label.truncate(64);
@@ -112,8 +112,8 @@ impl Run {
         label
     }
 
-    /// Waits for it as was asked for, for so long; `None` for as long as it takes. And for how long it has to be held at least
-    /// where nodes keep it by themselves for shorter.
+    /// Acquires as was asked for, and waits for so long; `None` for as long as it takes. Also returns for how long this
+    /// process has to hold it at least, where the nodes keep it for shorter by themselves.
     pub(crate) async fn acquire(
         &self,
         redlock: &Redlock,
@@ -123,7 +123,7 @@ impl Run {
             return self.campaign(redlock, wait).await.map(|holds| (holds, None));
         }
         let asked = match self.ask(redlock, wait, self.hold_at_least).await {
-            // Nothing was sent. This process stays for the rest.
+            // Nothing was sent. The nodes keep it for `max`, this process for the rest.
             Err(Refused::Acquire(AcquireError::HoldTooLong { max, .. })) => {
                 let asked = self.ask(redlock, wait, Some(max)).await;
                 asked.map(|holds| (holds, self.hold_at_least))
@@ -174,7 +174,7 @@ impl Run {
                     true => return election.try_campaign().await,
                     false => election.campaign().await,
                 };
-                // Whoever waits for as long as it takes waits for the nodes too.
+                // A campaign that waits for its turn waits for the nodes too.
                 match elected {
                     Err(CampaignError::Acquire(error)) if passes(&error) => {
                         tokio::time::sleep(REST).await;
@@ -215,9 +215,9 @@ impl Run {
         Failure::new(status, error)
     }
 
-    /// Where it was asked for, and cannot be given.
+    /// The error where the grace that was asked for cannot be given.
     pub(crate) fn too_long_a_grace(&self, validity: Duration) -> Option<Failure> {
-        // A third of the ttl, of which the way to the nodes has taken something.
+        // Stands for a third of the ttl, of which the way to the nodes has taken a part.
         let grace = self.grace.filter(|grace| *grace > validity * 11 / 30)?;
         let text = format!(
             "the grace of {grace:?} is taken out of the lease, of which it may be a third, and that holds for {validity:.1?}: ask for \

@@ -1,4 +1,4 @@
-//! Servers of somebody else: what they are asked for, how often, and what is left on them.
+//! Servers of others: what they are asked for, how often, and what is left on them.
 
 use std::{
     collections::BTreeMap,
@@ -14,7 +14,7 @@ use crate::{ALL, program::bench};
 /// How many scripts name a resource of the line `lease`.
 const OF_LEASES: &str = "of leases";
 
-/// Whatever a server is asked for, by command, from whoever asks.
+/// Counts the commands that a server is sent, from any client.
 struct Monitor {
     thread: JoinHandle<BTreeMap<String, usize>>,
 }
@@ -31,7 +31,7 @@ impl Monitor {
                 if line.contains("\"end of the test\"") {
                     break;
                 }
-                // What a script does stands there too, as of `lua`.
+                // Commands inside scripts stand there too, marked `lua`.
                 if let Some((_, rest)) = line.split_once("] \"").filter(|_| !line.contains(" lua]"))
                 {
                     let word = rest.split('"').next().unwrap_or_default().to_lowercase();
@@ -76,7 +76,7 @@ fn they_are_asked_for_what_a_client_asks_for_and_keep_nothing_but_counters() {
     assert!(ended.err.contains(&said), "{}", ended.err);
     for (server, monitor) in fleet.iter().zip(monitors) {
         let mut seen = monitor.seen(server);
-        // Whatever the settings are, each lease is asked for and given back: one that lingers here costs nothing.
+        // Each lease is asked for and given back, whatever the settings: a lingering one would cost nothing.
         let (scripts, leases) = (seen.remove(OF_LEASES), ended.line("lease")["count"].as_u64());
         assert!(
             scripts.unwrap_or_default() as u64 >= 2 * leases.unwrap(),

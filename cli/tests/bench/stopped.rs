@@ -1,4 +1,4 @@
-//! Whoever ends it, in the middle: figures of what there is, and nothing is left.
+//! Ended in the middle, by any signal: figures of what there is, and nothing is left.
 
 use std::time::Duration;
 

@@ -95,7 +95,7 @@ fn seen(process: &Path, of: &Path, but: u32) -> Option<Seen> {
     let state = status.rsplit_once(") ")?.1.chars().next()?;
     let name = fs::read(process.join("cmdline")).ok()?;
     let name = String::from_utf8_lossy(&name).replace('\0', " ");
-    // One that has ended, and that nobody has waited for, is none any more.
+    // A process that has ended, and has not been reaped, does not count.
     (number != but && (named || within) && state != 'Z')
         .then_some(Seen { name, stopped: state == 'T' })
 }

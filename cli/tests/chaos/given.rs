@@ -1,4 +1,4 @@
-//! Goal: servers of somebody else are harmed only by the commands that were given for it, and are well again at the end.
+//! Goal: servers of others are harmed only by the commands that were given for it, and are well again at the end.
 //!
 //! Method: servers of this test, which `kill -STOP` and `kill -CONT` stop and let go on by their numbers.
 
@@ -42,7 +42,7 @@ fn nodes_of_others_are_stopped_by_the_command_that_was_given() {
     assert!(stopped.count() > 0, "{}", ended.found);
 }
 
-/// As by a terminal that is closed, which is how most runs are ended that nobody waits for.
+/// As by a closed terminal, which ends most runs that nobody waits for.
 #[test]
 fn nodes_of_others_go_on_also_where_the_terminal_is_closed() {
     let fleet = Cluster::start(3);

@@ -1,8 +1,8 @@
 //! Goal: `quorlock chaos` finds nothing where nothing is wrong, finds what goes wrong without a fence and under plain Redlock,
-//! says the same in its sentence, its JSON, its status and its picture, and kills nobody else's servers.
+//! says the same in its sentence, its JSON, its status and its picture, and kills no server of others.
 //!
-//! Method: the program itself on real servers. The faults that matter are made to happen: a worker is stopped until somebody
-//! else has written, and a majority is emptied while somebody holds the lock.
+//! Method: the program itself on real servers. The faults that matter are made to happen: a worker is stopped until
+//! another has written, and a majority is emptied while a worker holds the lock.
 #![cfg(target_os = "linux")]
 #![allow(
     clippy::unwrap_used,
@@ -58,7 +58,7 @@ fn chaos_with<'a>(args: impl IntoIterator<Item = &'a str>) -> Ended {
     Ended { code, found, picture, err, _dir: dir }
 }
 
-/// Runs one seed after another, so many at the most, until one run has what chance and a busy machine may deny it.
+/// Runs one seed after another, so many at the most, until a run shows what chance or a busy machine may prevent.
 #[track_caller]
 fn first_that(has: impl Fn(&Ended) -> bool, runs: u64, args: &str) -> Ended {
     let mut runs = (1..=runs).map(|seed| chaos(&format!("{args} --seed {seed}")));
@@ -150,7 +150,7 @@ fn under_plain_redlock_two_holders_are_found_where_a_majority_forgets() {
     assert!(verdict.contains("two workers held the lock at once"), "{verdict}");
 }
 
-/// Servers of somebody else are cut off by proxies, and nothing else is done to them.
+/// Servers of others are cut off by proxies, and nothing else is done to them.
 #[test]
 fn servers_of_others_live_on() {
     let fleet = Cluster::start(3);
@@ -181,7 +181,7 @@ fn what_cannot_be_done_is_said_before_anything_is_done() {
         assert!(ended.err.contains(why), "{args}: {}", ended.err);
         assert!(ended.picture.is_empty(), "{args}: it was not played");
     }
-    // What was played would be told before it is seen that there is no place for the picture.
+    // Otherwise a whole run would be played before the picture turns out to have no place.
     let mut unwritable = Command::new(env!("CARGO_BIN_EXE_quorlock"));
     unwritable.args(["chaos", "--seconds", "1", "--json", "--out", "/nowhere/there/x.svg"]);
     let output = unwritable.stdin(Stdio::null()).output().unwrap();

@@ -100,7 +100,7 @@ fn for_people_there_is_a_line_for_each_node_and_a_verdict() {
     println!("{said}");
     assert_eq!(code(&output), ERROR, "{said}");
     assert!((0..3).all(|node| has_line(&said, node)), "{said}");
-    // What is the same of several is told once.
+    // A finding that several nodes share is told once.
     assert_eq!(said.matches("do: DEL quorlock:throwaway").count(), 1, "{said}");
     assert!(said.contains("warning nodes 0, 1 (127.0.0.1:"), "{said}");
     assert!(said.trim_end().ends_with("not fit: 1 error, 2 warnings, 3 nodes"), "{said}");
@@ -174,7 +174,7 @@ fn a_clock_that_is_off_and_drifts() {
     let offset = clock["offset"].as_f64().unwrap();
     assert!((4.9..5.3).contains(&offset), "{clock}");
     let rates = ["rate_least", "rate_most"].map(|rate| clock[rate].as_f64().unwrap());
-    // The proxy adds what it adds a little after the server has read its clock, so that the ends may cross.
+    // The proxy adds its shift a little after the server has read its clock, so that the ends may cross.
     assert!(rates[0] > 10_000.0 && rates[1] < 100_000.0, "{clock}");
     assert!((40_000.0..60_000.0).contains(&f64::midpoint(rates[0], rates[1])), "{clock}");
 }

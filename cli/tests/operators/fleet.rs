@@ -1,4 +1,4 @@
-//! `fleet` shows whose nodes are, takes them from those who are gone, and lowers the longest ttl where nobody uses it.
+//! `fleet` shows whose the nodes are, takes them from a list that is gone, and lowers a longest ttl that is unused.
 
 use std::{
     io::Write as _,

@@ -1,5 +1,5 @@
-//! Goal: what operators ask of a fleet is answered right, on real servers: `doctor` names each of the ills that it is for, and
-//! nothing on a good fleet; `fleet`, `list`, `watch` and `release --force` show and do what they say.
+//! Goal: operators get right answers about a fleet, on real servers: `doctor` names each of the ills that it is for,
+//! and nothing on a good fleet; `fleet`, `list`, `watch` and `release --force` show and do what they say.
 //!
 //! Method: servers of the harness, admitted before; one thing is planted; then the command itself is run, and its JSON and its
 //! status are read. No test waits for a fixed time.
@@ -42,7 +42,7 @@ fn admitted(nodes: usize) -> Cluster {
     cluster
 }
 
-/// The command, with nothing of the environment of whoever runs the tests.
+/// The command, without the settings in the environment of the test run.
 fn quorlock(command: &str) -> Command {
     quorlock_with(command, ["node_timeout=2s", "connect_timeout=10s"])
 }

@@ -167,7 +167,7 @@ fn what_cannot_be_taken_stays_as_it_is() {
         ("free", 1, "nobody holds it"),
         ("read", 75, "readers share it"),
         ("foreign", 75, "another program"),
-        // What one of three has kept is nobody's.
+        // A key on one of three nodes is no lease.
         ("left", 1, "nobody holds it"),
         ("split", 69, "no quorum of nodes names one holder"),
     ] {
@@ -178,7 +178,7 @@ fn what_cannot_be_taken_stays_as_it_is() {
         println!("{said}");
         assert!(said.contains(says), "{said}");
         assert_eq!(locks(&cluster), before, "{resource}");
-        // The same, and not the question, where somebody would have to be asked.
+        // The same without `--yes`, and not the question.
         let asking = force(&cluster, resource, &[]);
         assert_eq!(code(&asking), status, "{asking:?}");
         assert!(text(&asking.stderr).contains(says), "{asking:?}");

@@ -1,4 +1,4 @@
-//! Whatever is killed or stopped: the command ends before anybody else can hold the resource.
+//! Whatever is killed or stopped: the command ends before another can hold the resource.
 
 use std::time::Instant;
 
@@ -7,8 +7,8 @@ use quorlock_harness::eventually;
 
 use super::host::{Host, MS, Process, Running, SECOND, SOON};
 
-/// A command that says that it runs, when it is asked to end, and that it cannot be asked twice; with one behind it that does
-/// not listen.
+/// A command that notes that it runs, and each time that it is asked to end, and goes on; with a process behind it that
+/// does the same.
 const STUBBORN: &str = "sh -c \"trap 'echo >> behind.asked' TERM; echo \\$\\$ > behind; while :; do sleep 0.02; done\" & \
     trap 'echo >> asked' TERM; echo $QUORLOCK_TOKEN > token; echo $$ > first; while :; do sleep 0.02; done";
 
@@ -30,7 +30,7 @@ impl Started {
         ["asked", "behind.asked"].map(|file| host.read(file))
     }
 
-    /// Whoever asks for it next gets it only when all of the command is gone.
+    /// The next run gets it only when all of the command is gone.
     #[track_caller]
     fn is_gone_before_the_next(&self, host: &Host) {
         let (command, behind) = (&self.command.0, &self.behind.0);
@@ -82,7 +82,7 @@ fn the_one_that_watches_is_stopped_while_the_lease_is_renewed() {
     let host = Host::hasty();
     let started = Started::new(&host, "job --ttl 2s");
     started.running.supervisor().pause();
-    // Long beyond the ttl: the other one renews it.
+    // Long beyond the ttl: the holder renews it.
     std::thread::sleep(4 * SECOND);
     assert_eq!(host.run("job --try", "true").code, 75);
     assert!(!started.command.is_gone() && !started.behind.is_gone());
@@ -98,7 +98,7 @@ fn the_one_that_watches_is_stopped_and_the_lease_is_lost() {
     ended_by_the_one_that_holds(&Host::hasty());
 }
 
-/// The renewal is answered when the command has been ended for the lack of it: nodes may answer for as long as the lease lasts.
+/// The renewal is answered after its lack has ended the command: nodes may answer for as long as the lease lasts.
 #[test]
 fn the_one_that_watches_is_stopped_and_the_lease_comes_back() {
     ended_by_the_one_that_holds(&Host::new());
@@ -125,7 +125,7 @@ fn ended_by_the_one_that_holds(host: &Host) {
     started.running.supervisor().pause();
     host.fleet[0].pause();
     host.fleet[1].pause();
-    // Nobody but the other one can end it.
+    // Only the holder can end it.
     started.behind.ends();
     started.command.ends();
     assert_eq!(host.read("asked"), "\n");
@@ -142,12 +142,12 @@ fn the_one_that_watches_is_stopped_as_it_starts_the_command() {
     let script = "sh -c 'echo $$ > behind; exec sleep 60' & echo $$ > first; exec sleep 60";
     let stopped = || {
         let running = host.shell("job --ttl 2s", script);
-        // Who starts a process waits in the kernel until that has become another program, and is stopped before its next step.
+        // The kernel keeps the supervisor until its child has called `exec`: it is stopped before its next step.
         while running.supervisor().children().len() < 2 {}
         running.supervisor().pause();
         running
     };
-    // Killed in the end: whatever had been started would be known to nobody.
+    // Killed in the end: a command that had been started would be known to nobody.
     for _ in 0..3 {
         let running = stopped();
         let late = Instant::now();
@@ -160,7 +160,7 @@ fn the_one_that_watches_is_stopped_as_it_starts_the_command() {
         }
         drop(running);
     }
-    // Stopped for longer than the lease: somebody else has it, and this one stands in line anew.
+    // Stopped for longer than the lease: another run has it, and this one waits in line anew.
     let running = loop {
         ["first", "behind"].iter().for_each(|file| drop(std::fs::remove_file(host.file(file))));
         let running = stopped();
@@ -169,7 +169,7 @@ fn the_one_that_watches_is_stopped_as_it_starts_the_command() {
         if other.code != 75 {
             break running;
         }
-        // On a busy machine it was stopped a step later, behind its word that the command runs: then the lease is kept for that.
+        // On a busy machine it was stopped a step later, having said that the command runs: then the lease is kept.
         running.supervisor().signal(Signal::SIGKILL);
     };
     running.supervisor().resume();
@@ -200,13 +200,13 @@ fn both_are_stopped_which_is_the_case_for_tokens() {
     let both = [started.running.holder(), started.running.supervisor()];
     both.iter().for_each(|process| process.signal(Signal::SIGSTOP));
     both.iter().for_each(|process| process.pause());
-    // Nobody is there to end it, and somebody else gets the lock beside it, with a larger token.
+    // No process can end it, and another run gets the lock beside it, with a larger token.
     let next = host.run("job --wait 60s", "echo $QUORLOCK_TOKEN");
     assert_eq!(next.code, 0, "{}", next.err);
     let token = |text: &str| text.trim().parse::<u64>().unwrap();
     assert!(token(&host.read("token")) < token(&next.out), "{}", next.out);
     assert!(!started.command.is_gone());
-    // As soon as one of them goes on, it ends.
+    // The command ends as soon as one of them goes on.
     started.running.supervisor().resume();
     started.command.ends();
     started.behind.ends();
@@ -229,7 +229,7 @@ fn a_command_that_does_not_end_is_killed_in_time() {
     assert_eq!(host.read("asked"), "\n", "asked once, and then killed");
 }
 
-/// What happens behind the first SIGTERM, which a command may take for the last word.
+/// What happens after the first SIGTERM. There must be no second one.
 #[derive(Clone, Copy, Debug)]
 enum Behind {
     Nothing,
@@ -276,7 +276,7 @@ fn asks_once(behind: Behind) {
     assert_eq!(started.running.ended().code, if killed { 137 } else { 76 }, "{behind:?}");
 }
 
-/// The other one has asked in its place.
+/// The holder has asked in its place.
 #[test]
 fn one_that_watches_and_was_stopped_asks_nobody_a_second_time() {
     let host = Host::hasty();
@@ -313,7 +313,7 @@ fn a_node_that_is_down_does_not_keep_the_end_waiting() {
     let script = "echo > ready; while ! [ -e go ]; do sleep 0.01; done";
     for node in 0..3 {
         let host = Host::patient();
-        // Whoever waits for that node waits for longer than this does.
+        // A run that waited for that node would take longer than this test waits.
         let patience = "--set close_timeout=60s --set node_timeout=10s";
         let running = host.shell(&format!("job {patience}"), script);
         host.written("ready");
@@ -344,7 +344,7 @@ fn a_leader_that_loses_is_ended_and_leads_again() {
     host.fleet[2].resume();
     let both = terms(2);
     assert!(both[0] < both[1], "{both:?}");
-    // The one that holds the lease is killed: it is replaced.
+    // The holder is killed, and replaced.
     let (second, holder) = (running.command(), running.holder());
     holder.signal(Signal::SIGKILL);
     second.ends();
@@ -381,12 +381,12 @@ fn one_that_is_stopped_in_line_holds_nothing() {
     let first = host.shell("job --ttl 1s", "echo > ready; sleep 60");
     host.written("ready");
     let second = host.shell("job --ttl 1s", "echo > second");
-    // It may stand in line already, or be on its way to it: whoever does that is another process, which goes on.
+    // It may stand in line already, or be on its way: its holder, another process, goes on.
     second.holder();
     second.supervisor().pause();
     first.supervisor().signal(Signal::SIGTERM);
     assert_eq!(first.ended().code, 143);
-    // It is its turn, and nobody starts its command.
+    // Its turn comes, but its command is not started.
     assert_eq!(host.run("job --ttl 1s --wait 10s", "true").code, 0);
     assert_eq!(host.read("second"), "");
     // It stands in line anew.
@@ -413,7 +413,7 @@ fn the_grace_is_taken_out_of_the_lease() {
 
 #[test]
 fn where_its_keys_are_taken_away_it_has_the_grace_and_no_longer() {
-    // As the documents say: who takes them away takes them while the command runs.
+    // As the documents say: deleting the keys takes the lock away while the command runs.
     let host = Host::hasty();
     let started = Started::new(&host, "job --ttl 6s --grace 1s");
     host.fleet.flush();
@@ -433,7 +433,7 @@ fn a_holder_that_is_stopped_does_not_keep_the_end_waiting() {
     assert_eq!(running.ended().code, 76);
 }
 
-/// The last look at the clock is that of the step which becomes the command: it may have been stopped with all others.
+/// The process that becomes the command looks at the clock last: it may have been stopped with all others.
 #[test]
 fn nothing_is_started_when_its_time_is_over() {
     let host = Host::hasty();
@@ -442,7 +442,7 @@ fn nothing_is_started_when_its_time_is_over() {
         let mut step = std::process::Command::new(env!("CARGO_BIN_EXE_quorlock"));
         step.args(["become", "--parent", &std::process::id().to_string(), "--before", before]);
         step.arg("--").arg("touch").arg(&file);
-        // As the one that starts it does.
+        // As the supervisor does.
         let go = SigSet::from(Signal::SIGCONT);
         go.thread_block().unwrap();
         let running = host.start(step);

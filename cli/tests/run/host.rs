@@ -29,7 +29,7 @@ pub(crate) struct Host {
     started: AtomicUsize,
     /// How long its commands give a node to answer when they connect, where it is not the default.
     connects_within: Option<Duration>,
-    /// The same of their rounds: where a test is not about nodes that do not answer, one that is slow is there all the same.
+    /// The same for their rounds: in a test that is not about silent nodes, a slow one must not count as silent.
     answers_within: Option<Duration>,
 }
 
@@ -44,7 +44,7 @@ impl Host {
         Self { answers_within: Some(2 * SECOND), ..host }
     }
 
-    /// The same for a test in which no node that is there may be taken for one that is not.
+    /// The same for a test in which no living node may be taken for a dead one.
     pub(crate) fn patient() -> Self {
         Self { connects_within: Some(SOON), ..Self::new() }
     }
@@ -243,7 +243,7 @@ impl Process {
         self.state() == Some('T')
     }
 
-    /// One that nobody has waited for is gone too.
+    /// A process that has not been reaped is gone too.
     pub(crate) fn is_gone(self) -> bool {
         matches!(self.state(), None | Some('Z' | 'X'))
     }

@@ -52,7 +52,7 @@ fn whoever_looks_finds_the_host_the_process_and_the_command() {
     uname.arg("-n");
     let name = shown(uname).trim().to_owned();
     assert_eq!(look(), format!("{}/{}/sh", &name[..name.len().min(64)], first.supervisor().0));
-    // And so does whoever comes too late.
+    // And so does a run that comes too late.
     for args in ["job --try", "job --shared --try", "job --also other --try", "job --elect --try"] {
         let busy = host.run(args, "true");
         let said = format!("the resource `job` is held by `{}`, and was not free", look());
@@ -75,7 +75,7 @@ fn whoever_looks_finds_the_host_the_process_and_the_command() {
 
 #[test]
 fn all_nodes_that_answer_have_its_key_from_the_start() {
-    // Else the loss of one node, before the first renewal sets the missing key, would lose the lease.
+    // Otherwise the loss of one node, before the first renewal sets the missing key, would lose the lease.
     let host = Host::new();
     for turn in 0..10 {
         let running = host.shell("job", "echo > ready; while ! [ -e go ]; do sleep 0.01; done");
@@ -119,7 +119,7 @@ fn for_longer_than_nodes_keep_it_by_themselves_it_stays() {
     let mut stays = host.shell("weekly --hold-at-least 1h", "echo $$ > stays; exit 4");
     host.written("ran");
     Process::of(&host.written("stays")).ends();
-    // What they keep by themselves from here on is over before anything is seen of the others.
+    // These two holds take longer than nodes keep the others by themselves.
     for _ in 0..2 {
         assert_eq!(host.run("beside --hold-at-least 6s", "true").code, 0);
         assert_eq!(host.run("beside --try", "true").code, 75, "nodes keep it");

@@ -32,8 +32,8 @@ fn where_there_are_no_threads_it_says_so() {
     }
     decided!();
     let host = Host::new();
-    // The limit is that of a user, of whom there is nothing else: one for each, since what has ended counts until the first
-    // process of the machine has waited for it.
+    // The limit counts a user's processes. Each run has a user of its own: ended processes count until the first
+    // process of the machine has reaped them.
     let script = "exec 3< \"$0\"; exec setpriv --reuid 6530$1 --regid 6530$1 --clear-groups \
         prlimit --nproc=\"$1\":\"$1\" /proc/self/fd/3 run job -- sh -c 'echo ran'";
     let mut ran = 0;
@@ -76,7 +76,7 @@ fn as_the_first_process_of_a_container_it_waits_for_what_nobody_waits_for() {
     }
     decided!();
     let host = Host::new();
-    // Whoever waits for that one too does not end in time.
+    // A run that waited for that process too would not end in time.
     let ended = by(&host, &words, "sh -c 'sleep 3600 & exit 0'; exit 4");
     assert_eq!((ended.code, &*ended.err), (4, ""));
     host.is_free("job");

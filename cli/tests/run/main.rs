@@ -1,9 +1,9 @@
 //! Goal: a command of `quorlock run` runs while its resource is held and never beside another, whichever process, node or
-//! terminal fails it, and whoever started it finds what he knows of a shell: streams, signals, statuses.
+//! terminal fails it, and its user finds streams, signals and statuses as in a shell.
 //!
-//! Method: the program itself on real servers, with a shell as the command; what it says, what it leaves in files, and what
-//! the kernel says of its processes is judged. Nothing is told from how long something took, but in `exclusion`, whose log
-//! has the times of a clock that all processes share. `QUORLOCK_CLI_RUNS` sets how often it runs.
+//! Method: the program itself on real servers, with a shell as the command. The tests judge its output, the files that
+//! it leaves, and what the kernel says of its processes. They judge no duration, but in `exclusion`, whose log has the
+//! times of a clock that all processes share. `QUORLOCK_CLI_RUNS` sets how often it runs.
 #![cfg(target_os = "linux")]
 #![allow(
     clippy::disallowed_methods,

@@ -1,11 +1,11 @@
-//! Signals: passed on, to all of the command, and what ends while it waits in line.
+//! Signals: passed on to all of the command; and those that come while it waits in line.
 
 use nix::sys::signal::Signal;
 use quorlock_harness::eventually;
 
 use super::host::{Host, MS, Process, SOON};
 
-/// What says each signal that it gets, and goes on.
+/// A command that notes each signal that it gets, and goes on.
 const TELLS: &str = "for s in HUP INT QUIT TERM USR1 USR2; do trap \"echo $s >> got\" $s; done; \
     echo > ready; while :; do sleep 0.02; done";
 
@@ -35,7 +35,7 @@ fn signals_are_passed_on_and_the_command_decides() {
 fn a_signal_that_ends_the_command_is_its_status_and_the_lock_is_given_back() {
     let host = Host::new();
     for (signal, code) in [(Signal::SIGTERM, 143), (Signal::SIGINT, 130), (Signal::SIGHUP, 129)] {
-        // Without a shell around it: one that has just started its child may lose SIGINT by itself.
+        // Without a shell around it: a shell that has just started its child may itself lose SIGINT.
         let running = host.shell("job", "echo > ready; exec sleep 60");
         host.written("ready");
         running.supervisor().signal(signal);
@@ -125,7 +125,7 @@ fn one_that_ends_all_processes_at_once_may_come_at_any_time() {
         let running = host.shell("job --ttl 8s", "exec sleep 60");
         std::thread::sleep(delay * 3 * MS);
         let all = [running.supervisor().children(), vec![running.supervisor()]].concat();
-        // The one that was started may not have begun to listen, and ends as any program does.
+        // The supervisor may not listen for signals yet, and then ends as any program does.
         all.into_iter().for_each(|process| process.signal(Signal::SIGTERM));
         let ended = running.ended();
         assert_eq!((ended.code, &*ended.err), (143, ""), "after {delay} times 3 ms");
@@ -138,7 +138,7 @@ fn the_one_that_holds_survives_what_comes_before_it_listens() {
     let host = Host::new();
     for _ in 0..20 {
         let running = host.shell("job --ttl 8s", "exec sleep 60");
-        // As soon as it is there, and long before the other one is asked to end.
+        // As soon as the holder is there, and long before the supervisor is asked to end.
         let mut holder = None;
         while holder.is_none() {
             holder = running.supervisor().children().first().copied();

@@ -17,7 +17,7 @@ fn the_status_is_that_of_the_command() {
         let ended = host.run("job", script);
         assert_eq!((ended.code, &*ended.err), (code, ""), "{script}");
     }
-    // As of a shell, that of a signal.
+    // The status of a signal, as in a shell.
     assert_eq!(host.run("job", "kill -9 $$").code, 137);
     assert_eq!(host.run("job", "kill -15 $$").code, 143);
     host.is_free("job");
@@ -118,7 +118,7 @@ fn what_is_wrong_is_said_before_anything_runs() {
     }
     host.is_free("job");
     assert!(of("job --wait 9999999999999d").1.contains("it is too long"));
-    // A name is shown as it is written, and never as what a terminal obeys.
+    // A name is shown with its control codes escaped.
     let named = |how: &'static str| {
         [&["\u{1b}[2Jjob", how], &["--", "sh", "-c", "echo > ready; sleep 60"][..]].concat()
     };
@@ -166,7 +166,7 @@ fn nodes_that_do_not_answer_are_a_status_of_their_own() {
     }
 }
 
-/// Nothing that comes back makes a quorum of the rest: it is told at once, however long it would wait.
+/// The rest cannot become a quorum: the run says so at once, however long it would wait.
 #[test]
 fn nodes_that_refuse_are_settings_that_are_wrong() {
     let host = Host::new();
@@ -291,7 +291,7 @@ fn it_ends_as_soon_as_the_command_does() {
     let other = host.shell("other", "echo > other; sleep 3600");
     host.written("other");
     let (mut with, mut without) = (Vec::new(), Vec::new());
-    // Beside the same without a command: the lock is another's.
+    // Compared with a run that starts no command: the lock is another's.
     for _ in 0..5 {
         let started = std::time::Instant::now();
         assert_eq!(host.run("other --try", "true").code, 75);

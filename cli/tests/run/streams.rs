@@ -56,7 +56,7 @@ fn a_command_whose_reader_has_gone_ends_as_in_a_shell() {
 #[test]
 fn a_full_standard_error_does_not_keep_the_command_alive() {
     let host = Host::new();
-    // It fills the pipe, of which it has a part, and runs on beside that.
+    // It fills the pipe, which it shares, and runs on beside that.
     let script = "yes >&2 & echo $$ > ready; while :; do sleep 0.02; done";
     let mut command = host.command(["job", "--ttl", "2s", "--", "sh", "-c", script]);
     command.stdout(Stdio::null()).stderr(Stdio::piped());

@@ -30,7 +30,7 @@ impl Screen {
     fn new(host: &Host, program: &[&str]) -> Self {
         let pty = openpty(None, None).unwrap();
         for end in [&pty.master, &pty.slave] {
-            // Processes of this test, and of others beside it, must not keep it.
+            // Other processes of this test, and of tests beside it, must not inherit it.
             fcntl(end, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).unwrap();
         }
         let (screen, keys) = (File::from(pty.master), File::from(pty.slave));
@@ -158,8 +158,8 @@ fn in_the_background_it_runs_until_it_reads_and_fg_gives_it_the_terminal() {
     eventually("it goes on", SOON, || !command.is_stopped());
     screen.types("from the front\n");
     assert_eq!(host.written("line"), "from the front\n");
-    // And behind a stop it goes on in the background.
-    // Without a program in that: a shell that is stopped as it starts one waits for it in the kernel, and is not seen as stopped.
+    // And after a stop it goes on in the background. The script starts no program: a shell that is stopped as it starts
+    // one waits in the kernel, and is not seen as stopped.
     screen.types(
         "$Q run job -- sh -c 'echo $$ > again; while ! [ -e go ]; do :; done; echo > gone'\n",
     );
@@ -177,7 +177,7 @@ fn in_the_background_it_runs_until_it_reads_and_fg_gives_it_the_terminal() {
 fn in_a_pipe_what_stands_behind_it_has_the_terminal() {
     let host = Host::new();
     let mut screen = Screen::shell(&host);
-    // What reads the terminal behind a pipe, as a pager does.
+    // A program behind the pipe reads the terminal, as a pager does.
     screen.types("$Q run job -- sh -c 'sleep 0.3; echo text' | sh -c 'read key < /dev/tty; cat; echo $key' > all\n");
     eventually("the command has ended", SOON, || host.run("job --try", "true").code == 0);
     screen.types("key\n");

@@ -1,4 +1,4 @@
-//! The worst moment for a node to forget: the lock rests on it, and without it nobody would be kept out.
+//! The worst moment for a node to forget: the lock rests on it, and without it no other client would be kept out.
 //!
 //! It looks at the keys alone and waits for a bounded time. A node that does not answer at once counts as one that
 //! has another's key.
@@ -15,11 +15,11 @@ use quorlock_harness::{
 
 use super::{super::RESOURCE, MS, SECOND};
 
-/// What is left of a lease that is worth it.
+/// The least that must be left of a lease, in ms.
 const LEFT: i64 = 150;
 
 /// Waits until the node has the key of a lease, and so few of the others do that the node would complete a quorum for
-/// somebody else if it forgot. Or until it has waited long enough.
+/// another client if it forgot. Or until it has waited long enough.
 pub(super) fn aim(cluster: &Cluster, node: usize) {
     let began = Instant::now();
     let mut connections: Vec<Option<Connection>> = cluster.iter().map(|_| None).collect();

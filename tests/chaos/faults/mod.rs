@@ -1,7 +1,7 @@
 //! The faults of a node, by family: its process, its clients, its data, its limits.
 //!
 //! Each is done to one node, lasts for a bounded time and is undone before it returns. It says whether it was felt,
-//! as far as a server can tell. Whom to harm, and when, is the nemesis's to decide.
+//! as far as a server can tell. The nemesis decides which node to harm, and when.
 
 mod aim;
 mod clients;
@@ -62,7 +62,7 @@ impl Fault {
         Self::MinReplicas,
     ];
 
-    /// Those that plain Redlock, which has no admission, bears too: a node forgets only while it stays away.
+    /// The faults that plain Redlock, which has no admission, bears too: a node forgets only while it stays away.
     pub(crate) fn classic() -> Vec<Self> {
         let borne = |kind: &Self| !kind.forgets() || *kind == Self::EmptyRestart;
         Self::ALL.into_iter().filter(borne).collect()

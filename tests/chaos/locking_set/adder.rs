@@ -1,4 +1,4 @@
-//! One who adds to a set over and over: takes its lock, reads it, sleeps, and writes it with one element more.
+//! An adder: over and over it takes the lock of a set, reads the set, sleeps, and writes it with one element more.
 //!
 //! It does what the users of each lock are told to do, and no more: with rslock the work stands in `using`, which renews; ours
 //! is checked right before the write, or bears its token to a store that compares. It judges nothing.
@@ -26,7 +26,7 @@ use super::{
 
 /// A turn in so many is a long one.
 const LONG: u32 = 8;
-/// How long it leaves the lock alone at most: whoever asks now and then, as rslock does, would not get it otherwise.
+/// How long it leaves the lock alone at most: otherwise rslock, which asks now and then, would not get it.
 const REST: Duration = Duration::from_millis(60);
 
 pub(super) struct Adder<'a> {
@@ -82,7 +82,7 @@ impl Adder<'_> {
             end,
             kept: Duration::ZERO,
         };
-        // What is held is what was promised at the latest look.
+        // It holds what the latest look promised.
         let check = || {
             let looked = now();
             let checked = lease.check();
@@ -92,7 +92,7 @@ impl Adder<'_> {
             guard == Guard::Fenced || checked.is_ok()
         };
         let set = self.store.read(self.resource, fence);
-        // Whoever is to be stopped behind its look does not look again.
+        // An adder that is to be stopped after its look does not look again.
         let looks_early = self.stand == Stand::Checked;
         let holds = !looks_early || check();
         let told = now();
@@ -171,8 +171,8 @@ impl Adder<'_> {
         most.mul_f64(rand::random())
     }
 
-    /// Stays here until this process has been stopped for longer than the ttl, if that is what it is for. It may have been
-    /// stopped as soon as it had `told` that it holds the lock.
+    /// Stays here until this process has been stopped for longer than the ttl, if it is to be. It may have been stopped
+    /// as soon as it had `told` that it holds the lock.
     fn stand(&self, told: Duration) {
         let (mut stopped, mut last) = (self.stand == Stand::Nowhere, told);
         while !stopped {

@@ -74,7 +74,7 @@ impl Guard {
     }
 }
 
-/// The sets of one process: whoever is to be stopped where it stands takes one of each kind.
+/// The sets of one process: a process that is to be stopped at a given point takes one of each kind.
 const fn sets(stand: Stand) -> Range<usize> {
     let kinds = Guard::ALL.len();
     match stand {
@@ -280,7 +280,7 @@ fn only_a_store_that_compares_tokens_loses_nothing_wherever_its_holder_is_stoppe
         }
         move |guard: Guard| tallies[&guard]
     });
-    // Whoever looks after the stop finds that the lock is lost; rslock has nothing to look at.
+    // A look after the stop finds the lock lost; rslock has nothing to look at.
     assert!(unchecked(Guard::Rslock).lost > 0);
     for guard in [Guard::Checked, Guard::Classic] {
         assert_eq!((unchecked(guard).lost, unchecked(guard).not_sent), (0, 1), "{guard:?}");

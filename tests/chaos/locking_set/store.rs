@@ -1,7 +1,7 @@
 //! The store of the sets: one key each, on a server that no fault touches. Its scripts are those of `docs/fencing.md`.
 //!
-//! A set is a list of numbers that is read whole and written whole, so that whoever writes what he read too early takes away
-//! what others have added since. It judges nothing.
+//! A set is a list of numbers that is read whole and written whole, so that a write of an outdated read takes away what
+//! others have added since. It judges nothing.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ impl Store {
         Self(connection.expect("the store answers"))
     }
 
-    /// The text of a set. With a token nobody with a smaller one writes any more; none where a larger one was there.
+    /// The text of a set. A read with a token makes the store refuse smaller ones; `None` after a larger one.
     pub(super) fn read(&mut self, set: usize, token: Option<u64>) -> Option<String> {
         let text: Option<String> = match token {
             None => redis::cmd("GET").arg(key(set)).query(&mut self.0).expect("it answers"),
@@ -38,7 +38,7 @@ impl Store {
         Some(text.unwrap_or_default())
     }
 
-    /// Whether it took the whole set. Without a token it takes everything.
+    /// Whether the store took the whole set. Without a token it takes everything.
     pub(super) fn write(&mut self, set: usize, token: Option<u64>, text: &str) -> bool {
         let Some(token) = token else {
             redis::cmd("SET").arg(key(set)).arg(text).exec(&mut self.0).expect("it answers");

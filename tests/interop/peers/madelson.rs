@@ -88,7 +88,7 @@ impl Kind {
     }
 }
 
-/// What such a client was given: by which owner, of what.
+/// The lock that such a client was given, and its owner.
 pub(super) struct Handle {
     kind: Kind,
     id: String,
@@ -137,7 +137,7 @@ impl Madelson {
         count > self.urls.len() / 2
     }
 
-    /// One round. What was not won is released, where it is answered too late as soon as that is.
+    /// One round. Locks of a lost round are released, also where the answer comes too late.
     fn acquire(&self, kind: Kind, id: String) -> Option<Handle> {
         let (say, answers) = mpsc::channel();
         let ends: Vec<mpsc::Sender<bool>> = self

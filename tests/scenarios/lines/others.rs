@@ -1,5 +1,5 @@
-//! Goal: what others have put into a line, or in its place, hides nobody who waits there, fails no command and makes none slow,
-//! and what they say of a reader's place counts for nothing.
+//! Goal: what others have put into a line, or in its place, hides no waiter, fails no command and makes none slow, and
+//! what they say of a reader's place counts for nothing.
 //!
 //! Method: the script of one resource is run by hand, on lines that are written by hand, where one must not end by a clock that
 //! stands.
@@ -45,7 +45,7 @@ fn a_name_has_sixteen_digits_and_each_of_them_counts() {
     }
 }
 
-/// A writer's place may be said to be stuck, by the client itself. No client says that of one who waits to read.
+/// A client may say that its writer's place is stuck. No client says that of a waiter that wants to read.
 #[test]
 fn one_who_waits_to_read_keeps_out_who_asks_once_whatever_is_said_of_its_place() {
     for (name, answer) in [
@@ -102,7 +102,7 @@ fn what_others_have_put_in_the_place_of_a_line_is_as_if_it_were_not_there() {
     }
 }
 
-/// A step for each member would take a hundred times as long as the whole of it without that set, by which it is measured.
+/// A step for each member would take a hundred times as long as the same command without the set, which is the measure.
 #[test]
 fn a_huge_set_in_the_place_of_a_line_costs_no_time() {
     let node = Node::admitted();

@@ -48,7 +48,7 @@ fn text(text: &str) -> Value {
     Value::BulkString(text.into())
 }
 
-/// The first who waits asks the node to tell when a key of others is gone. Of our own that is told anyway.
+/// The first waiter asks the node to tell when a foreign key is gone. For our own keys it is told anyway.
 #[test]
 fn the_first_who_waits_to_read_hears_whether_the_writer_is_one_of_ours() {
     let (entry, of_others) = (format!("{:016}{}", 45, owner(B)), format!("{:016}{}", 45, owner(A)));
@@ -114,7 +114,7 @@ fn a_reader_that_comes_again_with_a_later_ticket_is_let_in_from_the_place_that_i
     assert_eq!(ask(&node, AS_COUNTED, &[LINE], Says::stands(A, "300"))[0], Value::Int(1));
 }
 
-/// A writer's place is stuck where something else is in its way.
+/// A writer's place is stuck while another key is in its way.
 #[test]
 fn who_asks_once_reads_before_a_writer_that_cannot_go_on_and_who_waits_does_not() {
     for (says, code) in [(Says::default(), 1), (Says::named(C), 1), (Says::stands(C, "300"), 0)] {

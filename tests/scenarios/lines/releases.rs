@@ -1,5 +1,5 @@
-//! What a release says of the key that it finds, what becomes of one that is kept, and which names have the line of a semaphore
-//! beside their own. The scripts of all kinds of leases are run by hand.
+//! What a release says of the key that it finds, what becomes of a key that is kept, and which names have the line of a
+//! semaphore beside their own. The scripts of all kinds of leases are run by hand.
 
 use quorlock_harness::redis::Value;
 

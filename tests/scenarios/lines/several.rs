@@ -1,5 +1,5 @@
-//! A release of several resources on a server, by its script: it deletes what is its owner's, whatever the others are, says
-//! which of them were not, and wakes whoever waits for what it has freed.
+//! A release of several resources on a server, by its script: it deletes the keys of its owner, whatever the others
+//! are, says which were not, and wakes the waiters of the keys that it has freed.
 
 use quorlock_harness::redis::{Value, from_redis_value};
 
@@ -13,7 +13,7 @@ const HELD_MS: u64 = 60_000;
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum At {
     Own,
-    /// Somebody else's.
+    /// Another owner's.
     Other,
     /// Nothing, but set to that.
     Empty,
@@ -64,7 +64,7 @@ fn what_is_the_owners_is_deleted_whatever_the_others_are_and_who_waits_for_it_is
         ([Other, Own, Own], 2),
         ([Own, Own, Other], 2),
         ([Own, Empty, Own], 2),
-        // What is somebody else's says more than what is gone, whichever comes first.
+        // A key of another owner counts for more than one that is gone, whichever comes first.
         ([Gone, Other, Own], 2),
         ([Own, Other, Gone], 2),
         ([Other, Other, Gone], 2),

@@ -1,5 +1,5 @@
-//! The line of a semaphore on a server, by its scripts: whoever is let in lets the next one in where there is another slot, and
-//! in no other case; a release of a slot is told to whoever waits for it by its name, and to whoever waits for any.
+//! The line of a semaphore on a server, by its scripts: a waiter that is let in lets the next one in if there is
+//! another slot, and in no other case; a release of a slot is told to waiters for its name, and to those for any.
 
 use quorlock_harness::redis::Value;
 
@@ -14,7 +14,7 @@ use crate::{
 const SLOTS: [&str; 3] = ["s/0", "s/1", "s/2"];
 const LINE: &str = "quorlock:line:quorlock:slots:s";
 
-/// What whoever is next is told.
+/// The message to the next waiter.
 const NEXT: &str = "nquorlock:slots:s";
 
 /// A client asks for any slot, and stands in the line for it. Which one it has been given, counted from 1.
@@ -101,7 +101,7 @@ fn a_slot_that_is_released_is_told_to_the_first_of_either_line() {
     }
 }
 
-/// It came later, and says that it has waited for longer.
+/// It came later, with an earlier ticket.
 #[test]
 fn who_has_the_earliest_ticket_of_all_is_let_in_although_another_came_before() {
     let (node, _ears) = two_wait();
@@ -123,7 +123,7 @@ fn who_waits_does_not_overtake_one_all_of_whose_slots_are_taken_and_who_asks_onc
     assert_eq!(asks(&node, C, ""), None, "this one could go on");
 }
 
-/// A name that looks like that of a slot is in the way of those who wait for any for as long as one of theirs is free.
+/// A waiter for a name like that of a slot is in the way of waiters for any slot while one of theirs is free.
 #[test]
 fn whoever_wants_a_name_like_that_of_a_slot_passes_those_all_of_whose_slots_are_taken() {
     let (node, _clock) = with_standing_clock();
@@ -145,7 +145,7 @@ fn whoever_wants_a_name_like_that_of_a_slot_passes_those_all_of_whose_slots_are_
     assert_eq!(acquire(), Value::Int(0), "the first can go on, and is on its way");
 }
 
-/// As behind a release of one that has not read on.
+/// As after the release of a lease that has not read on.
 #[test]
 fn who_is_not_heard_of_is_forgotten_where_one_is_released_that_reads_on() {
     let (node, owner) = (Node::admitted(), owner(C));

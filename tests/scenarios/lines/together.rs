@@ -70,7 +70,7 @@ fn release(node: &Node, of: &[usize], name: &str) -> Value {
     node.server.run(&args)
 }
 
-/// A place in line is passed by one who asks once for as long as what is in its way stands, and no longer.
+/// A request that asks once passes a place in line while another key blocks that place, and no longer.
 #[test]
 fn a_set_keeps_out_who_asks_once_from_the_moment_on_at_which_it_can_go_on() {
     let node = Node::admitted();

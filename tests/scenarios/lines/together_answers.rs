@@ -41,7 +41,7 @@ struct Denied {
     left: i64,
     holder: Value,
     which: i64,
-    /// Whether all have a line. Else nothing is told of who waits.
+    /// Whether all have a line. Otherwise nothing is told of waiters.
     lined: bool,
     /// Who is the first for a free key.
     first: Value,
@@ -165,7 +165,7 @@ fn who_is_granted_several_tokens_leaves_no_place_in_what_is_no_line_of_ours() {
     }
 }
 
-/// Else it would be told that somebody holds what is free.
+/// Otherwise it would be told that a free resource is held.
 #[test]
 fn who_is_let_in_first_is_told_also_where_another_line_is_none_of_ours() {
     let node = Node::admitted();
@@ -208,7 +208,7 @@ fn the_mark_of_the_counters_runs_half_a_minute_ahead_of_the_hint() {
     assert_eq!(node.marked("high_water"), hint + 30_000_000);
 }
 
-/// The first of all who wait asks the node to tell when a key of others is gone. Of our own that is told anyway.
+/// The first waiter of all asks the node to tell when a foreign key is gone. For our own keys it is told anyway.
 #[test]
 fn the_first_who_waits_hears_whether_the_holder_is_one_of_ours() {
     let entry = |of: &str, note: &str| format!("{:016}{}{note}", 7, owner(of));

@@ -1,4 +1,4 @@
-//! Who is compared, by name, and how each is connected to the servers.
+//! The contenders by name, and how each is connected to the servers.
 
 mod floor;
 mod kinds;

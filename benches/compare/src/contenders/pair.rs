@@ -1,6 +1,6 @@
 //! The one form in which each contender does its work: acquire a fresh resource and release it.
 //!
-//! A pair is one boxed future for everybody, and the clock is read at the same three points.
+//! A pair is one boxed future for every contender, and the clock is read at the same three points.
 
 use std::{
     fmt::Display,

@@ -11,7 +11,7 @@ pub(super) struct Quorlock {
     redlock: Redlock,
 }
 
-/// As by default. The servers are new, so that the quarantine would only be waited for.
+/// As by default, but for the quarantine, which would only cost time on new servers.
 pub(crate) fn fenced(urls: &[String]) -> Builder {
     Redlock::builder().nodes(urls).danger_skip_quarantine()
 }

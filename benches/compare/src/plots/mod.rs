@@ -88,7 +88,7 @@ fn waits(rows: &Rows) -> Option<String> {
         Who::ALL.into_iter().map(of).filter(waits).collect::<Vec<_>>()
     };
     let panels = HOT.map(|(case, title)| (title, curves_of(case)));
-    // The first percents are of those who came when it was free.
+    // The first percents are of tasks that came when it was free.
     let times = panels
         .iter()
         .flat_map(|(_, rows)| rows)

@@ -77,13 +77,13 @@ impl Svg {
         for (x, y) in points {
             let _ = write!(path, "{}{x:.1} {y:.1}", if path.is_empty() { "M" } else { "L" });
         }
-        // What waiting can be at best is seen behind those that are as good.
+        // The best possible curve stays visible behind those that are as good.
         let class = if who == Who::Local { "curve best" } else { "curve" };
         let _ =
             writeln!(self.body, r#"<path class="{class}" stroke="{}" d="{path}"/>"#, colour(who));
     }
 
-    /// The whole drawing. `what` is for those who do not see it.
+    /// The whole drawing. `what` is for readers who do not see it.
     pub(super) fn finish(self, height: f64, what: &str) -> String {
         format!(
             r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0}" width="{WIDTH}" height="{height:.0}" role="img">

@@ -45,7 +45,7 @@ impl Stage {
         let (from, until) = window(Duration::from_millis(500), long);
         let (before, after) = self.calls(from, until);
         workers[0].give(0, PATIENCE)?;
-        // In any order: whoever has it gives it on.
+        // In any order: each that gets it hands it on.
         for _ in 0..waiters {
             let slot = workers[1].any_got(PATIENCE)?;
             workers[1].give(slot, PATIENCE)?;

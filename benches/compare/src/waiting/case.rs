@@ -20,7 +20,7 @@ pub(crate) enum Case {
     Linger,
 }
 
-/// How many of what ask: `clients` are sets of connections, and tasks are dealt out to those of their process.
+/// How many of each ask: `clients` are sets of connections, and the tasks of a process share them.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Layout {
     pub(crate) processes: usize,
@@ -80,7 +80,7 @@ impl Case {
         }
     }
 
-    /// Who asks, where it is this contender. One that knows no other process has them all in one; one that cannot wait is
+    /// The layout for this contender. One that knows no other process has all tasks in one; one that cannot wait is
     /// alone.
     pub(crate) const fn layout(self, who: Who) -> Layout {
         let (processes, clients, tasks, resources) = match self {

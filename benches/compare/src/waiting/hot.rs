@@ -79,7 +79,7 @@ impl Seen {
         let grants: Vec<Grant> = reports.iter().flat_map(|report| report.grants.clone()).collect();
         let (from, until) = window;
         self.seconds += micros(until - from) / 1e6;
-        // Who asked before the end counts, though it may have got it later: the longest waits are among those.
+        // A task that asked before the end counts, though it may have got it later: those are the longest waits.
         for grant in grants.iter().filter(|grant| (from..until).contains(&grant.asked)) {
             self.waits.push(micros(grant.got - grant.asked));
         }

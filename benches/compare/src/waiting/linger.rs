@@ -34,7 +34,7 @@ impl Stage {
         }
         let sent = self.per_node(after.sent(&before, who).iter().sum());
         row.put("commands", pairs.map(|pairs| sent / pairs));
-        // The fan-out has one process, and its other cannot be waited for.
+        // The fan-out has one process, and cannot wait for another.
         let last = workers.len() - 1;
         let mut idle = self.idle(who, &mut workers, last, long)?;
         row.put("other_p50", idle.at(50.0));

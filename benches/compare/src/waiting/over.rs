@@ -32,7 +32,7 @@ impl Stage {
         for round in 0..most + UNMEASURED {
             let other = 1 - holder;
             workers[process(other)].take(other, &resource)?;
-            // From 10 to 50 ms, so that nobody's pauses go in step with the releases.
+            // From 10 to 50 ms, so that no contender's pauses go in step with the releases.
             std::thread::sleep(Duration::from_micros(10_000 + (round as u64 * 7919) % 40_000));
             let (called, _) = workers[process(holder)].give(holder, PATIENCE)?;
             let (_, got) = workers[process(other)].got(other, PATIENCE)?;
@@ -49,7 +49,7 @@ impl Stage {
         Ok(())
     }
 
-    /// What an acquire costs that nobody is in the way of.
+    /// What an acquire costs without contention.
     fn alone(&self, row: &mut Row, until: Instant) -> Result<(), String> {
         let mut workers = self.workers(row.who)?;
         let mut spread = Spread::default();

@@ -25,7 +25,7 @@ pub(super) struct Worker {
     process: Child,
     input: Option<ChildStdin>,
     lines: Receiver<String>,
-    /// Answers that somebody else will ask for.
+    /// Answers that another call will ask for.
     kept: VecDeque<String>,
 }
 
@@ -106,7 +106,7 @@ impl Worker {
         times(&self.answer(&format!("got {slot}"), within)?)
     }
 
-    /// The slot of whoever gets it next.
+    /// The slot that gets it next.
     pub(super) fn any_got(&mut self, within: Duration) -> Result<usize, String> {
         let answer = self.answer("got", within)?;
         let slot = answer.split(' ').next().and_then(|slot| slot.parse().ok());

@@ -6,7 +6,7 @@ use quorlock_harness::{Cluster, Server};
 
 use super::who::Who;
 
-/// What nothing but clients sends: scripts are sent as these, and what they call inside is counted by other names.
+/// Commands that only clients send: scripts arrive as these, and the commands inside them have other names.
 const SENT: [&str; 4] = ["eval", "evalsha", "fcall", "ping"];
 
 /// Calls of each command since the servers started, server by server.

@@ -78,7 +78,7 @@ const fn columns(case: Case) -> (&'static [Column], &'static str) {
     }
 }
 
-/// The table; columns in which nobody has a number are left out.
+/// The table; columns without any number are left out.
 pub(crate) fn table(rows: &Rows, case: Case, runs: usize) -> String {
     let (columns, units) = columns(case);
     let present: Vec<_> =

@@ -1,4 +1,4 @@
-//! Who waits beside whom, by name, and who takes part where.
+//! The contenders of the waiting scenarios by name, and where each takes part.
 
 use std::str::FromStr;
 
@@ -12,7 +12,7 @@ pub(crate) enum Who {
     /// The bare fan-out. It cannot wait: it runs alone, and says what a quorum costs.
     Floor,
     Quorlock,
-    /// The same, keeping a grant that nobody asks for.
+    /// The same with lingering grants.
     Linger,
     Classic,
     Rslock,
@@ -79,7 +79,7 @@ impl Who {
         }
     }
 
-    /// Whether it sends `SET` by itself. Otherwise those that a server counts are of its scripts.
+    /// Whether it sends `SET` by itself. Otherwise the `SET`s that a server counts are of its scripts.
     pub(crate) const fn sends_set(self) -> bool {
         matches!(self, Self::Floor | Self::Classic | Self::Rslock | Self::Redlock)
     }

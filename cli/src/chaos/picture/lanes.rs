@@ -10,7 +10,7 @@ use crate::{
     picture::{Area, Svg, wide},
 };
 
-/// What lies behind a lease is so much higher on both sides.
+/// Marks behind a lease are this much taller on both sides.
 pub(super) const INSET: f64 = 4.0;
 
 const fn class(what: What) -> &'static str {
@@ -112,7 +112,7 @@ impl One<'_> {
         }
         self.leases().for_each(|held| self.lease(svg, held));
         for stop in self.strikes(What::Stopped) {
-            // Behind the lease.
+            // After the lease has ended.
             let ends = self.leases().filter(|held| held.start <= stop.from).map(|held| held.end);
             let from = frame.x(ends.max().unwrap_or(stop.from).max(stop.from));
             let room = (from, frame.x(stop.to) - 8.0);
@@ -122,7 +122,7 @@ impl One<'_> {
             let about = told(frame, "killed", kill.from, kill.to);
             let away = frame.area(self.y, kill.from, kill.to);
             svg.rect("killed", Area { x: away.x - 2.0, width: 4.0, ..away }, &about);
-            // Below, so that what is not released is seen above it.
+            // At the bottom, so that the unreleased lease is seen above it.
             svg.rect("killed", Area { y: self.y + HEIGHT - 3.0, height: 3.0, ..away }, &about);
         }
         let losses = frame.story.history.losses.iter();

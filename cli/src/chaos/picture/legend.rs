@@ -1,4 +1,4 @@
-//! What the colours and signs mean: of each that is in the picture, and of no other.
+//! Explains the colours and signs that are in the picture, and no others.
 
 use super::{HEIGHT, LEFT, RIGHT, wrong::is_odd};
 use crate::{
@@ -60,7 +60,7 @@ fn items(story: &Story) -> Vec<(EpochMark, &'static str)> {
     used.map(|(_, mark, text)| (mark, text)).collect()
 }
 
-/// Where each stands, from the left and from the top, and in how many rows.
+/// The place of each item from the left and the top, and the height of all.
 fn places(items: &[(EpochMark, &'static str)], width: f64) -> (Vec<(f64, f64)>, f64) {
     let (mut x, mut y, mut places) = (LEFT, 0.0, Vec::new());
     for (_, text) in items {

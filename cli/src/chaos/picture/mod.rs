@@ -122,16 +122,16 @@ fn headline(svg: &mut Svg, story: &Story, head: &[String], sub: &[String], band:
     }
 }
 
-/// What stands over the lanes, above all lines.
+/// The headings of the lanes, drawn over all lines.
 fn names(svg: &mut Svg, frame: &Frame<'_>) {
     svg.text("section", (LEFT, frame.nodes - 27.0), "NODES, AND WHAT IS DONE TO THEM");
     svg.text("section", (LEFT, frame.lock - 42.0), "THE LOCK, AND WHICH WORKER HAS IT");
     svg.text("section", (LEFT, frame.workers - 10.0), "WORKERS, AND WHAT THEY HOLD");
 }
 
-/// Notes above a lane, in so many rows, where others leave room.
+/// Notes above a lane, in rows, each where the others leave room.
 struct Notes {
-    /// Of each row, the lowest first, what is taken.
+    /// The taken spans of each row, the lowest row first.
     rows: Vec<Vec<(f64, f64)>>,
     bottom: f64,
 }
@@ -143,7 +143,7 @@ impl Notes {
 
     fn put(&mut self, svg: &mut Svg, frame: &Frame<'_>, class: &str, x: f64, text: &str) {
         let width = wide(text, 12.0) + 14.0;
-        // Behind its place, or before it where there is room alone.
+        // After its place, or before it if only there is room.
         for from in [x.min(frame.width - RIGHT - width), x - width + 10.0] {
             let (to, mut y) = (from + width, self.bottom);
             for taken in &mut self.rows {
@@ -216,7 +216,7 @@ mod tests {
                 "wrong",
                 story(vec![held(0, 1, 100, 2001), held(1, 2, 2000, 3000)], vec![]),
             ),
-            // One that was killed holds until its time is over, and one inside another is one too.
+            // A killed holder holds until its time is over. A lease inside another is an overlap too.
             (
                 "held the lock at once",
                 "wrong",
@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn everything_stands_in_the_picture_and_notes_apart() {
         let mut story = bad();
-        // As many late writes as have no room for a note each.
+        // More late writes than there is room for notes.
         let late = story.verdict.stale.last().cloned().unwrap();
         story.verdict.stale.extend((0..40).map(|_| late.clone()));
         for story in [story, good()] {

@@ -20,7 +20,7 @@ const BAD: &str = "badtext";
 /// A mark of two holders is no narrower.
 const LEAST: f64 = 7.0;
 
-/// The times in which two held it, with both.
+/// The times in which two workers held the lock, with both leases.
 fn twice<'a>(
     frame: &'a Frame<'_>,
 ) -> impl Iterator<Item = (Duration, Duration, &'a Held, &'a Held)> {
@@ -28,7 +28,7 @@ fn twice<'a>(
     overlaps.map(|(earlier, later)| (later.start, earlier.end.min(later.end), earlier, later))
 }
 
-/// One strip for the lock itself: who has it, and red where two have.
+/// One strip for the lock itself: which worker has it, in red where two have.
 pub(super) fn lock(svg: &mut Svg, frame: &Frame<'_>) {
     let (story, y) = (frame.story, frame.lock);
     svg.open("lock", "lock");
@@ -76,7 +76,7 @@ pub(super) fn late(svg: &mut Svg, frame: &Frame<'_>) {
     }
 }
 
-/// What else is wrong: whose it is, when, and in words.
+/// What else is wrong: the worker, the time, and the words.
 fn odd(story: &Story) -> Vec<(usize, Duration, String)> {
     let (verdict, name) = (&story.verdict, |worker: usize| worker + 1);
     let tokens = verdict.wrong_tokens.iter().map(|(one, other)| {
@@ -86,7 +86,7 @@ fn odd(story: &Story) -> Vec<(usize, Duration, String)> {
     let refused = verdict.refused.iter().map(|effect| {
         (effect.worker, effect.after, format!("{} is refused though it holds", name(effect.worker)))
     });
-    // Where two hold it at once that is shown.
+    // Two holders at once are shown already.
     let at_once = |at: Duration| {
         let mut overlaps = verdict.overlaps.iter();
         overlaps.any(|(one, other)| other.start <= at && at <= one.end.max(other.end))

@@ -1,7 +1,7 @@
 //! The judge: which commands ran at once, by what they have logged themselves.
 //!
-//! A command runs from its first line to its last. It knows nothing of faults; a line that was cut off by the end of its process
-//! is none.
+//! A command runs from its first line to its last. The judge knows nothing of faults; a line that the end of its
+//! process cut off does not count.
 
 use std::collections::BTreeMap;
 
@@ -115,7 +115,7 @@ fn an_overlap_is_found_wherever_it_is() {
     // One that lasts for longer than several others.
     assert_eq!(of("runs 2 9 150\nruns 2 9 250\n").len(), 2);
     assert_eq!(of("runs 0 7 900\nruns 2 9 800\n").len(), 2);
-    // What was refused shows that it ran, too.
+    // A refused write shows that it ran, too.
     assert_eq!(of("refused 0 7 250\n").len(), 1);
     assert_eq!(Log::read("runs 0 8 1\nruns 1 8 5\n").tokens_that_do_not_grow(), [(0, 1)]);
 }

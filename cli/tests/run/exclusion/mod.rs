@@ -1,7 +1,7 @@
 //! Two hosts, each with a loop of `quorlock run`, while commands, its processes and nodes are killed and stopped: the commands'
 //! own log shows which ran at once, and a store that looks at tokens which of their writes came too late.
 //!
-//! One case is documented: where both processes of `quorlock run` are stopped beyond the ttl, nobody is there to end the
+//! One case is documented: where both processes of `quorlock run` are stopped beyond the ttl, none is left to end the
 //! command. Every other overlap is a failure, and so is every late write that was taken.
 
 mod log;
@@ -40,7 +40,7 @@ enum Fault {
 }
 
 impl Fault {
-    /// A command that goes on for shorter would have ended by itself before anybody else gets the lock.
+    /// A shorter command would have ended by itself before another gets the lock.
     const fn lasts(self) -> Duration {
         match self {
             Self::StopSupervisor | Self::StopHolder | Self::StopBoth => BEYOND,
@@ -264,7 +264,7 @@ fn commands_without_a_lock_are_found_out() {
 
 #[test]
 fn without_a_store_that_looks_at_tokens_late_writes_are_found() {
-    // As a store takes them that looks at nothing.
+    // As a store takes them that compares nothing.
     let store = "0 7\n0 7\n1 9\n0 7\n1 9\n";
     assert_eq!(log::late_writes(store), [(7, 9)]);
 }

@@ -11,7 +11,7 @@ use crate::{
     },
 };
 
-/// Whoever waits in the end may wait for this long beyond it.
+/// A task that waits at the end may wait for this long beyond it.
 const DRAIN: Duration = Duration::from_secs(3);
 
 impl Worker {

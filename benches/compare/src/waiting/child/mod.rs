@@ -1,6 +1,6 @@
 //! The part of a worker process: this binary, run again with a hidden argument, which takes orders line by line.
 //!
-//! It ends with its input, whatever it is at, so that none outlives the one that started it.
+//! It ends with its input, whatever it is doing, so that none outlives the process that started it.
 
 mod hot;
 mod pairs;
@@ -21,7 +21,7 @@ use super::{
     who::Who,
 };
 
-/// The hidden argument; after it who it is, how many sets of connections, the servers, and perhaps `rounds`.
+/// The hidden argument; after it the contender, how many sets of connections, the servers, and perhaps `rounds`.
 pub(super) const ARGUMENT: &str = "--worker";
 
 /// What the orders work on.
@@ -119,7 +119,7 @@ impl Worker {
         let called = own::now();
         held().await?;
         let done = own::now();
-        // Whoever has been woken on this thread goes on before this answer is on its way.
+        // A task that was woken on this thread goes on before this answer is sent.
         tokio::task::yield_now().await;
         self.say(format!("gave {slot} {called} {done}"));
         Ok(())

@@ -17,7 +17,7 @@ use crate::waiting::{
     own::{self, micros},
 };
 
-/// For what has been begun to settle before memory is read.
+/// The time for the process to settle before memory is read.
 const SETTLE: Duration = Duration::from_millis(500);
 
 impl Worker {
@@ -28,7 +28,7 @@ impl Worker {
         resource: &str,
         limit: u64,
     ) -> Result<(), String> {
-        // What a first use sets up is no waiter's.
+        // The set-up of a first use must not count for a waiter.
         for _ in 0..20 {
             self.lockers[0].lock(resource).await?().await?;
         }
@@ -85,7 +85,7 @@ const fn count(count: usize) -> f64 {
     count as f64
 }
 
-/// How many were served after somebody who had come later.
+/// How many were served after a later arrival.
 fn overtaken(served: &[usize]) -> usize {
     let mut latest = None;
     let late = |number: &&usize| {

@@ -1,7 +1,7 @@
 //! Counts the rounds of quorlock by its own events: won, lost with some votes, lost without any.
 //!
-//! A round that is lost though nodes have granted it met another one on its way: those are the ones that may have had
-//! no winner. It is switched on where it is asked for alone, since each event costs something.
+//! A round that is lost though some nodes have granted it met another one on its way: such rounds may have had no
+//! winner. Counting is on only where it is asked for, since each event costs something.
 
 use std::{
     fmt::Debug,

@@ -1,4 +1,4 @@
-//! The bare fan-out, which does not wait: whoever finds the resource held gets an error.
+//! The bare fan-out, which does not wait: a task that finds the resource held gets an error.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! A lock that can be waited for: the one form in which each contender takes part.
 //!
-//! Asking is one boxed future for everybody, and so is releasing.
+//! Asking is one boxed future for every contender, and so is releasing.
 
 mod floor;
 mod local;
@@ -14,7 +14,7 @@ use futures::future::BoxFuture;
 
 use super::who::Who;
 
-/// The longest that anybody waits.
+/// The longest wait.
 const WAIT: Duration = Duration::from_secs(120);
 
 /// What is held: call it to release.

@@ -12,7 +12,7 @@ struct Quorlock {
     redlock: Redlock,
 }
 
-/// As by default, and a grant that nobody asks for is kept for a second.
+/// As by default, but a grant lingers for a second.
 pub(super) fn lingering(urls: &[String]) -> Builder {
     fenced(urls).linger(Duration::from_secs(1))
 }
