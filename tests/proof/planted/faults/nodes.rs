@@ -90,7 +90,7 @@ pub(super) const FAULTS: &[Fault] = &[
         number: 58,
         name: "a confirm raises the first counter of a set alone",
         edits: &[
-            edit("node_store/votes.rs", "for resource in resources {\n            // With the note", "for resource in resources.iter().take(if $is { 1 } else { usize::MAX }) {\n            // With the note"),
+            edit("node_store/votes.rs", "for resource in resources {\n            // The owner's note", "for resource in resources.iter().take(if $is { 1 } else { usize::MAX }) {\n            // The owner's note"),
         ],
         configuration: "sets_tokens",
         property: "tokens are unique",
