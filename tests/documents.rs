@@ -478,6 +478,80 @@ fn every_event_has_a_row_with_its_fields() {
     assert!(events.len() > 22, "only {} were found, which proves nothing", events.len());
 }
 
+/// The rows of the table of settings: the first cell, the variable and the default of each.
+fn settings(page: &str) -> Vec<[String; 3]> {
+    let (_, table) = page.split_once("| method | of | variable | default |").unwrap();
+    let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
+    let cell = |row: &str, at: usize| row.split('|').nth(at).unwrap().trim().to_owned();
+    rows.map(|row| [cell(row, 1), cell(row, 3), cell(row, 4)]).collect()
+}
+
+/// What takes a request or a builder, and gives it back with a setting.
+fn setters(source: &str) -> Vec<&str> {
+    let heads = source.lines().filter(|line| line.contains("(mut self"));
+    let heads = heads.filter_map(|line| line.trim().strip_prefix("pub "));
+    heads.filter_map(|line| line.split_once("fn ")?.1.split(['(', '<']).next()).collect()
+}
+
+#[cfg(feature = "tokio")]
+#[test]
+fn every_setting_has_a_row_with_its_variable_and_its_default() {
+    let page = read("docs/settings.md").unwrap();
+    let rows = settings(&page);
+    let row_of = |name: &str| rows.iter().find(|[first, ..]| quoted(first).contains(&name));
+    let mut wrong = Vec::new();
+    // What says where the nodes are is in the sections above the table.
+    let nodes = ["node", "nodes"];
+    let mut methods = 0;
+    for file in ["src/builder/mod.rs", "src/builder/nodes.rs", "src/acquire/mod.rs"] {
+        let source = read(file).unwrap();
+        for name in setters(&source).into_iter().filter(|name| !nodes.contains(name)) {
+            methods += 1;
+            let is_there = row_of(name).is_some()
+                || quoted(&page).iter().any(|it| it.ends_with(&format!("::{name}")));
+            if !is_there {
+                wrong.push(format!("{file}: {name} has no row"));
+            }
+        }
+    }
+    let source = read("src/settings/mod.rs").unwrap();
+    let (_, named) = source.split_once("\nsettings! {\n").unwrap();
+    let named = named.split("\n}\n").next().unwrap();
+    let named: Vec<&str> = named.lines().filter_map(|line| line.trim().split(':').next()).collect();
+    for name in &named {
+        let variable = format!("`QUORLOCK_{}`", name.to_uppercase());
+        if row_of(name).is_none_or(|[_, shown, _]| *shown != variable) {
+            wrong.push(format!("{name}: no row has {variable}"));
+        }
+    }
+    let defaults = format!("{:?}", quorlock::Redlock::builder());
+    let mut compared = 0;
+    for [name, _, default] in &rows {
+        let shown = match &**default {
+            "0" => "0ns".to_owned(),
+            "1 hour" => "3600s".to_owned(),
+            "off" => "false".to_owned(),
+            // Text is shown in quotes.
+            text if text.starts_with('`') => text.replace('`', "\""),
+            other => other.replace(' ', ""),
+        };
+        let field =
+            quoted(name)[0].trim_start_matches("wait_through_").trim_start_matches("danger_");
+        let field = if field == "outages" { "through_outages" } else { field };
+        let Some((_, is)) = defaults.split_once(&format!(" {field}: ")) else { continue };
+        compared += 1;
+        if !is.starts_with(&shown) && !is.starts_with("None") && default != "none" {
+            wrong.push(format!("{field} is {}, and not {default}", is.split(',').next().unwrap()));
+        }
+    }
+    assert!(wrong.is_empty(), "docs/settings.md\n{}", wrong.join("\n"));
+    assert!(
+        named.len() > 12 && methods > 30 && compared > 12,
+        "{} {methods} {compared}",
+        named.len()
+    );
+}
+
 #[test]
 fn what_is_not_there_is_found() {
     let here = "tests/documents.rs";
