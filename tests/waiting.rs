@@ -20,7 +20,7 @@ use std::{
 
 use futures::{FutureExt as _, executor::block_on};
 use quorlock::{
-    AcquireFuture, Builder, Redlock,
+    AcquireFuture, Builder, PlaceInLine, Redlock,
     node::{LineState, MemoryNode, NodeSpec},
 };
 use quorlock_harness::{
@@ -215,4 +215,38 @@ fn what_lingers_is_given_back_as_soon_as_another_client_stands_in_line() {
         .collect();
     took.sort();
     assert!(took[4] < MINUTE / 6, "it has lingered on: {took:?}");
+}
+
+/// A request of any kind, once it is known where it stands.
+fn stands<K: quorlock::Kind>(request: quorlock::Acquire<K>) -> (AcquireFuture<K>, PlaceInLine) {
+    let mut waiting = request.into_future();
+    let mut place = None;
+    eventually("it is known where it stands", MINUTE, || {
+        assert!((&mut waiting).now_or_never().is_none());
+        place = waiting.standing();
+        place.as_ref().is_some_and(|place| place.holder.is_some())
+    });
+    (waiting, place.unwrap())
+}
+
+#[test]
+fn a_request_of_each_kind_says_where_it_stands_and_who_holds() {
+    let nodes: [MemoryNode; 3] = std::array::from_fn(|_| MemoryNode::new());
+    let [holder, waiter] = [(); 2].map(|()| builder(&nodes).blocking_connect().unwrap());
+    let lease = holder.acquire("r").blocking().unwrap();
+    let owner = Some(lease.owner().to_string());
+    let (plain, place) = stands(waiter.acquire("r"));
+    assert_eq!((place.here, &place.holder), (0, &owner));
+    let (behind, place) = stands(waiter.acquire("r"));
+    assert_eq!((place.here, &place.holder), (1, &owner));
+    let (nested, place) = stands(waiter.reentrant().acquire("r"));
+    assert_eq!((place.here, &place.holder), (2, &owner));
+    drop((plain, behind, nested));
+    let (reader, place) = stands(waiter.read("r"));
+    assert_eq!((place.here, &place.holder), (0, &owner));
+    drop(reader);
+    let permit = holder.semaphore("s", 1).unwrap().acquire().blocking().unwrap();
+    let (waiting, place) = stands(waiter.semaphore("s", 1).unwrap().acquire());
+    assert_eq!((place.here, place.holder), (0, Some(permit.owner().to_string())));
+    drop(waiting);
 }
