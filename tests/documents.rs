@@ -417,7 +417,7 @@ fn every_finding_of_doctor_has_its_word_in_its_page() {
 fn events(source: &str) -> Vec<(String, Vec<String>)> {
     const LISTS: [(&str, &[&str]); 5] = [
         ("of_leases", &["resource", "owner", "token"]),
-        ("of_requests", &["resource", "rounds", "waited"]),
+        ("of_requests", &["resource"]),
         ("of_process", &[]),
         ("of_nodes", &["node", "address"]),
         ("of_fleet", &[]),

@@ -3,7 +3,7 @@
 //! It decides whether work whose lease is lost is dropped or told. It must never begin work without a lease, nor poll
 //! work that a loss drops once the lease is over by the clock. Work of readers and permits runs here too.
 
-use std::{future::Future, pin::pin};
+use std::{future::Future, pin::pin, time::Duration};
 
 use futures::future::{Either, select};
 
@@ -12,6 +12,7 @@ use crate::{
     error::{AcquireError, LeaseLost, RunError},
     kind::Kind,
     lease::{Lease, LeaseSignal, Release},
+    protocol::LossReason,
     runtime::block_on,
 };
 
@@ -43,6 +44,20 @@ async fn unless_lost<K: Kind, T>(
         Either::Left((lost, _)) => Err(lost),
         Either::Right((result, _)) => Ok(result),
     }
+}
+
+/// Begins work that is told of the loss and not dropped by it: under a lease that holds by the clock. A process that stood
+/// still since the grant may have outlived it.
+fn begin<K: Kind>(lease: &Lease<K>) -> Result<(), AcquireError> {
+    let begun = lease.check().and_then(|_| lease.begin_work());
+    begun.map_err(|lost| match lost.reason {
+        LossReason::ShutDown => AcquireError::Closed,
+        LossReason::Forked => AcquireError::RuntimeEnded,
+        _ => {
+            let (target, ttl) = (Some(lease.target().clone()), lease.ttl());
+            AcquireError::TooLate { target, ttl, elapsed: ttl, min_validity: Duration::ZERO }
+        }
+    })
 }
 
 /// Gives the lease back after the work has ended, and says whether it was lost before.
@@ -136,7 +151,7 @@ impl<K: Kind> Acquire<K> {
         work: impl AsyncFnOnce(&Lease<K>, LeaseSignal) -> T,
     ) -> Result<Ran<T>, AcquireError> {
         let lease = self.await?;
-        lease.begin_work().map_err(|_| AcquireError::Closed)?;
+        begin(&lease)?;
         let output = work(&lease, lease.signal()).await;
         let lost = give_back(lease).await;
         Ok(Ran { output, lost })
@@ -162,7 +177,7 @@ impl<K: Kind> Acquire<K> {
         work: impl FnOnce(&Lease<K>) -> T,
     ) -> Result<Ran<T>, AcquireError> {
         let lease = self.blocking()?;
-        lease.begin_work().map_err(|_| AcquireError::Closed)?;
+        begin(&lease)?;
         let output = work(&lease);
         let lost = block_on(give_back(lease));
         Ok(Ran { output, lost })

@@ -65,9 +65,7 @@ macro_rules! of_requests {
         pub(crate) fn $name($asked: Asked<'_>, $($argument: $type),*) {
             $($counted;)?
             event_for!(
-                $asked.caller, $level, resource = %$asked.target, rounds = $asked.rounds,
-                waited = ?$asked.waited,
-                $($field)* $text
+                $asked.caller, $level, resource = %$asked.target, $($field)* $text
             );
         }
     )*};
@@ -77,14 +75,16 @@ macro_rules! of_requests {
 // before it `here`, and `elsewhere` as last seen.
 of_requests! {
     asked:
-    DEBUG not_acquired(outcome: &'static str, error: &dyn Display) [outcome, %error,] "not acquired"
+    DEBUG not_acquired(outcome: &'static str, error: &dyn Display)
+        [outcome, rounds = asked.rounds, waited = ?asked.waited, %error,] "not acquired"
         => metrics::not_acquired(outcome, asked.waited);
-    TRACE round_lost(owner: Owner, loss: RoundLoss, granted: usize) [%owner, ?loss, granted,] "round lost"
+    TRACE round_lost(owner: Owner, loss: RoundLoss, granted: usize)
+        [%owner, ?loss, granted, rounds = asked.rounds, waited = ?asked.waited,] "round lost"
         => metrics::round_lost(loss);
     INFO waits(holder: Option<&str>, ahead: usize, elsewhere: Option<u32>, last: &dyn Display, times: u64)
-        [holder, ahead, elsewhere, times, %last,] "still waiting";
+        [holder, ahead, elsewhere, rounds = asked.rounds, waited = ?asked.waited, times, %last,] "still waiting";
     DEBUG waits_too(holder: Option<&str>, ahead: usize, elsewhere: Option<u32>, last: &dyn Display)
-        [holder, ahead, elsewhere, %last,] "still waiting";
+        [holder, ahead, elsewhere, rounds = asked.rounds, waited = ?asked.waited, %last,] "still waiting";
 }
 
 /// An acquire has waited for a while. `times` counts the waiters for this resource that have come so far since this was told

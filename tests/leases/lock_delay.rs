@@ -476,6 +476,8 @@ fn a_shutdown_has_ended_when_lost_work_has_and_leaves_its_keys() {
     };
     let mut ran = Box::pin(world.redlock.acquire("r").run_until_lost(work));
     assert!(poll(&mut ran).is_pending());
+    world.pass(MS);
+    assert!(poll(&mut ran).is_pending());
     world.pass(TTL);
     assert!(poll(&mut ran).is_pending());
     let redlock = world.redlock.clone();

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use quorlock::{Lease, LeaseSignal, LossReason, Permit, ReadLease, RunError};
+use quorlock::{AcquireError, Lease, LeaseSignal, LossReason, Permit, ReadLease, RunError};
 
 use crate::{
     fixture::{Fixture, MS, SECOND},
@@ -153,4 +153,20 @@ fn work_that_is_told_of_the_loss_comes_to_its_end_under_every_kind() {
         assert_eq!(ran.lost.as_ref(), Some(&ran.output), "{kind}");
         assert_eq!(ran.output.reason, LossReason::NotRenewed, "{kind}");
     }
+}
+
+/// A process stood still from the grant to the end of the lease: work that would be told of the loss is not begun either.
+#[test]
+fn work_is_not_begun_under_a_lease_that_is_over() {
+    let world = Fixture::new(TTL);
+    let begun = AtomicUsize::new(0);
+    let request = world.redlock.acquire("r").without_renewal();
+    let mut run = Box::pin(request.run_until_lost(async |_, _| {
+        begun.fetch_add(1, Ordering::Relaxed);
+    }));
+    assert!(poll(&mut run).is_pending());
+    world.pass(2 * TTL);
+    let Poll::Ready(Err(error)) = poll(&mut run) else { panic!("it runs") };
+    assert!(matches!(error, AcquireError::TooLate { .. }), "{error}");
+    assert_eq!(begun.load(Ordering::Relaxed), 0);
 }
