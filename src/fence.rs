@@ -9,7 +9,7 @@ use crate::{
     protocol::{FencingToken, ReadToken},
 };
 
-/// Refuses whoever comes with a smaller fencing token than has been seen.
+/// Refuses a holder whose fencing token is smaller than one that has been seen.
 ///
 /// It stands before a resource that lives in this process, such as a file or a device that only this process
 /// writes to. A store that several processes write to has to check the token itself: see `docs/fencing.md`.
@@ -43,7 +43,7 @@ impl FenceGate {
         Self { seen: Lock::new(Seen { written: 0, read: 0 }) }
     }
 
-    /// Lets the holder of `token` in, and keeps out whoever has a smaller one from now on. A token that is refused keeps
+    /// Lets the holder of `token` in, and keeps out holders of smaller ones from now on. A token that is refused keeps
     /// nobody out.
     ///
     /// The check and the effect behind it are two steps: hold a mutex over both where effects must not

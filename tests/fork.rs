@@ -921,3 +921,58 @@ fn children_of_a_busy_process_look_at_its_leases_without_a_lock() {
     stopped.store(true, Ordering::Relaxed);
     busy.into_iter().for_each(|thread| thread.join().unwrap());
 }
+
+/// Two requests of one handle: one asks the nodes, and the other waits for its turn. In a child the first is dropped, or polled
+/// to its end. Neither wakes the other one, which is the parent's, by a lock that a thread of the parent had.
+#[test]
+fn a_turn_of_a_handle_is_not_passed_on_in_a_child() {
+    use futures::FutureExt as _;
+
+    struct Woken(Mutex<()>);
+
+    impl std::task::Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            // As the queue of a runtime has one.
+            drop(self.0.lock().unwrap());
+        }
+    }
+
+    let cluster = Cluster::start(3);
+    let redlock = settings(&cluster).wait(SOON).blocking_connect().unwrap();
+    let worker = redlock.reentrant();
+    let _held = redlock.acquire("r").blocking().unwrap();
+    for polls in [false, true] {
+        let mut asks = Box::pin(worker.acquire("r").into_future());
+        assert!((&mut asks).now_or_never().is_none());
+        // The parent drops its own last, when no thread has the lock any more.
+        let asks = Arc::new(Mutex::new(Some(asks)));
+        let mut waits = Box::pin(worker.acquire("r").into_future());
+        let woken = Arc::new(Woken(Mutex::new(())));
+        let waker = std::task::Waker::from(Arc::clone(&woken));
+        let mut cx = std::task::Context::from_waker(&waker);
+        assert!(waits.poll_unpin(&mut cx).is_pending());
+        let (has_it, it_has) = mpsc::channel();
+        let (lets_go, is_let_go) = mpsc::channel::<()>();
+        let other = Arc::clone(&woken);
+        let holds = thread::spawn(move || {
+            let held = other.0.lock().unwrap();
+            has_it.send(()).unwrap();
+            let _ = is_let_go.recv();
+            drop(held);
+        });
+        it_has.recv().unwrap();
+        let of_child = Arc::clone(&asks);
+        let ends = move || {
+            let mut asks = of_child.lock().unwrap().take().unwrap();
+            if polls {
+                let told = (&mut asks).now_or_never();
+                assert!(matches!(told, Some(Err(AcquireError::RuntimeEnded))));
+            }
+            drop(asks);
+        };
+        let ending = in_a_child(|| {}, ends);
+        assert_eq!(ending, Ending::Well, "{polls}");
+        drop(lets_go);
+        holds.join().unwrap();
+    }
+}

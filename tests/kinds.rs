@@ -20,7 +20,7 @@ use std::{
 const RIGHT: &str = "redlock.acquire(\"r\").linger(SECOND).lock_delay(SECOND)";
 
 /// What does not, and what the compiler says of it.
-const WRONG: [(&str, &[&str]); 5] = [
+const WRONG: [(&str, &[&str]); 6] = [
     (
         "redlock.read(\"r\").linger(SECOND)",
         &[
@@ -40,7 +40,14 @@ const WRONG: [(&str, &[&str]); 5] = [
         ],
     ),
     ("redlock.read(\"r\").hold_at_least(SECOND)", &["keeps nobody out for longer than it is held"]),
-    ("redlock.read(\"r\").blocking().unwrap().let_expire()", &["keeps nobody out for longer"]),
+    (
+        "redlock.read(\"r\").blocking().unwrap().let_expire()",
+        &["no method named `let_expire` found"],
+    ),
+    (
+        "redlock.reentrant().acquire(\"r\").blocking().unwrap().let_expire()",
+        &["no method named `let_expire` found"],
+    ),
 ];
 
 fn program(line: &str) -> String {

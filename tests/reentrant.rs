@@ -19,8 +19,10 @@ use std::{
 };
 
 use quorlock::{
-    AcquireError, Builder, NodeOutcome, Redlock, Reentrant, ReentrantLease, node::MemoryNode,
-    runtime::Runtime as _,
+    AcquireError, Builder, Lease, NodeOutcome, Redlock, Reentrant, ReentrantLease,
+    node::MemoryNode,
+    protocol::Timestamp,
+    runtime::{Runtime, Task, TokioRuntime},
 };
 use quorlock_harness::SimRuntime;
 
@@ -253,4 +255,145 @@ fn a_share_is_had_of_a_lease_with_as_much_left_as_is_asked_for_and_not_with_less
     let more = worker.try_acquire("r").min_validity(left + Duration::from_nanos(1));
     assert!(sim.block_on(more.into_future()).is_err());
     sim.shut_down();
+}
+
+/// What a handle remembers of a lease that nobody holds keeps neither its grant nor the line here of its resource.
+#[test]
+fn a_released_lease_leaves_no_line_open() {
+    let redlock = redlock(Redlock::builder());
+    let worker = redlock.reentrant();
+    for number in 0..20 {
+        worker.acquire(number.to_string()).blocking().unwrap().blocking_release().unwrap();
+    }
+    quorlock_harness::eventually("no line is open", 60 * SECOND, || {
+        format!("{redlock:?}").contains("queues: 0,")
+    });
+    drop(worker);
+}
+
+/// Work under one hold of a lease that has others: once it has ended a shutdown does not wait for it, and releases the lease.
+#[tokio::test]
+async fn a_shutdown_releases_what_is_held_beside_work_that_has_ended() {
+    for reads in [false, true] {
+        let redlock = redlock(Redlock::builder().close_timeout(60 * SECOND));
+        let worker = redlock.reentrant();
+        let (outer, reader);
+        if reads {
+            reader = redlock.read("r").await.unwrap();
+            within(10 * SECOND, Box::pin(reader.clone().run(async {}))).await.unwrap();
+        } else {
+            outer = worker.acquire("r").await.unwrap();
+            within(10 * SECOND, Box::pin(worker.acquire("r").run(async |_| ()))).await.unwrap();
+            assert_eq!(outer.holders(), 1);
+        }
+        let done = within(10 * SECOND, Box::pin(redlock.shutdown())).await.unwrap();
+        assert_eq!(done.released, 1, "{reads}");
+    }
+}
+
+/// A shutdown waits for work, and then releases the lease for its other holders.
+#[tokio::test]
+async fn a_shutdown_that_waits_for_work_releases_the_lease_at_its_end() {
+    let redlock = redlock(Redlock::builder().close_timeout(60 * SECOND));
+    let worker = redlock.reentrant();
+    let outer = worker.acquire("r").await.unwrap();
+    let (tell, told) = tokio::sync::oneshot::channel::<()>();
+    let (begun, has_begun) = tokio::sync::oneshot::channel::<()>();
+    let inner = worker.acquire("r").run_until_lost(async |_, signal| {
+        begun.send(()).unwrap();
+        let lost = signal.lost().await;
+        told.await.unwrap();
+        lost
+    });
+    let shuts_down = async {
+        has_begun.await.unwrap();
+        let mut down = Box::pin(redlock.shutdown());
+        begin_any(&mut down);
+        tell.send(()).unwrap();
+        down.await
+    };
+    let (ran, done) =
+        within(10 * SECOND, Box::pin(async { tokio::join!(inner, shuts_down) })).await;
+    assert!(ran.unwrap().lost.is_some());
+    assert_eq!(done.unwrap().released, 1);
+    assert!(outer.check().is_err());
+}
+
+fn begin_any<T>(future: &mut (impl Future<Output = T> + Unpin)) {
+    let polled = std::pin::Pin::new(future).poll(&mut Context::from_waker(Waker::noop()));
+    assert!(polled.is_pending());
+}
+
+/// A runtime whose steady clock panics on one thread.
+#[derive(Debug)]
+struct Broken(TokioRuntime);
+
+thread_local! {
+    static IS_BROKEN: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+impl Runtime for Broken {
+    fn now(&self) -> Timestamp {
+        self.0.now()
+    }
+
+    fn steady(&self) -> Timestamp {
+        assert!(!IS_BROKEN.get(), "this clock panics here");
+        self.0.steady()
+    }
+
+    fn wall_us(&self) -> u64 {
+        self.0.wall_us()
+    }
+
+    fn sleep_until(&self, at: Timestamp) -> Task {
+        self.0.sleep_until(at)
+    }
+
+    fn spawn(&self, task: Task) {
+        self.0.spawn(task);
+    }
+
+    fn serves(&self) -> bool {
+        self.0.serves()
+    }
+
+    fn runs_here(&self) -> bool {
+        self.0.runs_here()
+    }
+
+    fn random(&self) -> [u8; 16] {
+        self.0.random()
+    }
+}
+
+/// Its holder panics, and so does the clock when the lease is dropped: it is renewed no more, and others have it once its
+/// keys have expired.
+#[test]
+fn a_lease_that_two_panics_end_is_renewed_no_more() {
+    for nested in [false, true] {
+        let node = MemoryNode::new();
+        let builder = || Redlock::builder().node(node.clone()).ttl(400 * MS).max_ttl(SECOND);
+        let builder = || builder().danger_skip_quarantine();
+        let clock = Arc::new(Broken(TokioRuntime::shared().unwrap()));
+        let redlock = builder().runtime(clock).blocking_connect().unwrap();
+        let other = builder().blocking_connect().unwrap();
+        let worker = redlock.reentrant();
+        let (plain, by_handle) = (redlock.clone(), worker.clone());
+        let panics = std::thread::spawn(move || {
+            let plain =
+                (!nested).then(|| plain.acquire("r").lock_delay(100 * MS).blocking().unwrap());
+            let nested =
+                nested.then(|| by_handle.acquire("r").lock_delay(100 * MS).blocking().unwrap());
+            // A signal keeps what it tells of, and no lease.
+            let signal = plain.as_ref().map(Lease::signal);
+            IS_BROKEN.set(true);
+            let _held = (plain, nested, signal);
+            panic!("the work panics");
+        });
+        panics.join().unwrap_err();
+        quorlock_harness::eventually("it is free", 60 * SECOND, || {
+            other.try_acquire("r").blocking().is_ok()
+        });
+    }
 }

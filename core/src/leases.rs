@@ -66,8 +66,8 @@ struct Current {
     keeps_until: Option<Timestamp>,
     /// Until when others are kept out at least, by the steady clock; set when its holder has it.
     hold: Option<Timestamp>,
-    /// Work runs under it that ends at a loss and then gives it back.
-    has_work: bool,
+    /// How much work runs under it that ends at a loss.
+    works: u32,
     /// How long the grant is kept after it without a lease.
     linger: Nanos,
     /// A shutdown has ended it.
@@ -283,7 +283,7 @@ impl Leases {
         }
     }
 
-    /// Begins work that ends at a loss and then gives the lease back.
+    /// Begins work that ends at a loss, and then says so.
     ///
     /// # Errors
     ///
@@ -292,8 +292,17 @@ impl Leases {
         if self.is_past(Some(number)) || self.ended || self.current.shut_down {
             return Err(self.over(Some(number)));
         }
-        self.current.has_work = true;
+        self.current.works = self.current.works.saturating_add(1);
         Ok(())
+    }
+
+    /// Work has ended. Returns whether a shutdown waited for it, and for no other work: the lease is to be given back.
+    pub fn end_work(&mut self, number: u64) -> bool {
+        if self.is_past(Some(number)) {
+            return false;
+        }
+        self.current.works = self.current.works.saturating_sub(1);
+        self.current.works == 0 && self.current.shut_down && !self.ended
     }
 
     /// Its holder gave a heartbeat.
@@ -318,8 +327,8 @@ impl Current {
         keeps_until: Option<Timestamp>,
         linger: Duration,
     ) -> Self {
-        let (taken, hold, has_work, shut_down) = (false, None, false, false);
+        let (taken, hold, works, shut_down) = (false, None, 0, false);
         let linger = Nanos::new(linger);
-        Self { number, token, taken, keeps_until, hold, has_work, linger, shut_down }
+        Self { number, token, taken, keeps_until, hold, works, linger, shut_down }
     }
 }

@@ -69,7 +69,7 @@ impl Resource {
         }
         let key: Arc<[u8]> =
             if prefix.is_empty() { name.into() } else { [prefix, name].concat().into() };
-        // Whoever reads a key on a node does not see where its prefix ends.
+        // A reader of a key on a node does not see where its prefix ends.
         if key.starts_with(Self::RESERVED.as_bytes()) {
             return Err(ResourceError::Reserved);
         }

@@ -1,4 +1,4 @@
-//! The slots of a semaphore: each of them is a resource of its own, and whoever holds one of them has a permit.
+//! The slots of a semaphore: each of them is a resource of its own, and the holder of one has a permit.
 //!
 //! It decides what they are called, and in which line those stand who wait for any of them. It must never let two
 //! semaphores with one name have different slots: that of a larger one begins with those of a smaller one.

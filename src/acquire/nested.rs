@@ -12,11 +12,12 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use super::Acquire;
 use crate::{
-    engine::{Acquiring, Engine, HeldTerm, LeaseTerm},
+    engine::{Acquiring, Engine, HeldTerm, WeakTerm},
     error::AcquireError,
     kind::Kind,
     lock::Lock,
     protocol::Target,
+    runtime::Process,
 };
 
 /// The map is pruned no sooner than at this size.
@@ -41,11 +42,12 @@ struct Place {
     turn: Arc<Mutex<()>>,
 }
 
-/// A lease that requests can share while it has a holder.
+/// A lease that can be shared while somebody holds it. It keeps neither the lease nor its grant, and dropping it runs no user
+/// code: that happens under the locks here.
 struct Current {
     held: Weak<HeldTerm>,
-    /// Checked before `held` is upgraded: an upgraded hand that is given back at once might be the last.
-    term: LeaseTerm,
+    /// Checked before `held` is upgraded: a hand on the lease that is given back at once might be the last.
+    term: WeakTerm,
 }
 
 /// How a request of a handle goes on.
@@ -58,15 +60,28 @@ pub(super) enum Begun {
 
 /// The turn of the one request of a handle that asks the nodes for a resource.
 pub(super) struct Turn {
-    place: Arc<Place>,
-    _turn: OwnedMutexGuard<()>,
+    process: Process,
+    /// `None` once it is over.
+    held: Option<(Arc<Place>, OwnedMutexGuard<()>)>,
 }
 
 impl Turn {
-    /// Lets others share the lease from now on.
+    /// Lets the other requests of the handle share the lease.
     pub(super) fn won(self, held: &Arc<HeldTerm>) {
-        let (held, term) = (Arc::downgrade(held), held.term.clone());
-        *self.place.current.lock() = Some(Current { held, term });
+        if let Some((place, _)) = &self.held {
+            let current = Current { held: Arc::downgrade(held), term: held.term.weak() };
+            *place.current.lock() = Some(current);
+        }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        // The copy in a forked child is the parent's: ending it would take a lock that a missing thread may hold, and wake a
+        // task of the parent.
+        if !self.process.is_here() {
+            std::mem::forget(self.held.take());
+        }
     }
 }
 
@@ -102,7 +117,8 @@ impl Handle {
         if let Some(held) = place.share(&request) {
             return Ok(Begun::Shares(held));
         }
-        Ok(Begun::Asks(request.ask()?, Turn { place, _turn: turn }))
+        let process = request.engine.process();
+        Ok(Begun::Asks(request.ask()?, Turn { process, held: Some((place, turn)) }))
     }
 
     fn places(&self) -> MutexGuard<'_, Places> {
@@ -124,6 +140,8 @@ impl Place {
             let Current { held, term } = current.as_ref()?;
             (Weak::clone(held), term.clone())
         };
+        // No lock is held from here on: the last handle on a grant runs user code when it is dropped.
+        let term = term.upgrade()?;
         let left = term.check().ok()?;
         let least = request.min_validity.max(request.hold_at_least.unwrap_or_default());
         let is_short = term.grant().lock_delay() < request.lock_delay;

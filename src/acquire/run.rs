@@ -3,16 +3,15 @@
 //! It decides whether work whose lease is lost is dropped or told. It must never begin work without a lease, nor poll
 //! work that a loss drops once the lease is over by the clock. Work of readers and permits runs here too.
 
-use std::{future::Future, pin::pin, time::Duration};
+use std::{future::Future, pin::pin};
 
 use futures::future::{Either, select};
 
 use super::Acquire;
 use crate::{
-    error::{AcquireError, LeaseLost, RunError},
+    error::{LeaseLost, RunError},
     kind::Kind,
-    lease::{Lease, LeaseSignal, Release},
-    protocol::LossReason,
+    lease::{Lease, LeaseSignal, Release, Work},
     runtime::block_on,
 };
 
@@ -46,18 +45,11 @@ async fn unless_lost<K: Kind, T>(
     }
 }
 
-/// Begins work that is told of the loss and not dropped by it: under a lease that holds by the clock. A process that stood
-/// still since the grant may have outlived it.
-fn begin<K: Kind>(lease: &Lease<K>) -> Result<(), AcquireError> {
-    let begun = lease.check().and_then(|_| lease.begin_work());
-    begun.map_err(|lost| match lost.reason {
-        LossReason::ShutDown => AcquireError::Closed,
-        LossReason::Forked => AcquireError::RuntimeEnded,
-        _ => {
-            let (target, ttl) = (Some(lease.target().clone()), lease.ttl());
-            AcquireError::TooLate { target, ttl, elapsed: ttl, min_validity: Duration::ZERO }
-        }
-    })
+/// Begins work that a loss does not drop: only under a lease that holds by the clock. A process that stood still since the
+/// grant may have outlived it.
+fn begin<K: Kind>(lease: &Lease<K>) -> Result<Work<'_, K>, LeaseLost> {
+    lease.check()?;
+    lease.work()
 }
 
 /// Gives the lease back after the work has ended, and says whether it was lost before.
@@ -104,8 +96,10 @@ impl<K: Kind> Acquire<K> {
     /// Dropping the future drops `work` at its current `await`, and releases in the background.
     pub async fn run<T>(self, work: impl AsyncFnOnce(&Lease<K>) -> T) -> Result<T, RunError> {
         let lease = self.await?;
-        lease.begin_work()?;
-        let result = unless_lost(&lease, work(&lease)).await?;
+        let result = {
+            let _work = lease.work()?;
+            unless_lost(&lease, work(&lease)).await?
+        };
         give_back(lease).await;
         Ok(result)
     }
@@ -141,7 +135,7 @@ impl<K: Kind> Acquire<K> {
     ///
     /// # Errors
     ///
-    /// [`AcquireError`]: `work` was not called.
+    /// [`RunError`]: `work` was not called. [`RunError::Lost`] says so of a lease that was over before it could begin.
     ///
     /// # Cancel safety
     ///
@@ -149,10 +143,12 @@ impl<K: Kind> Acquire<K> {
     pub async fn run_until_lost<T>(
         self,
         work: impl AsyncFnOnce(&Lease<K>, LeaseSignal) -> T,
-    ) -> Result<Ran<T>, AcquireError> {
+    ) -> Result<Ran<T>, RunError> {
         let lease = self.await?;
-        begin(&lease)?;
-        let output = work(&lease, lease.signal()).await;
+        let output = {
+            let _work = begin(&lease)?;
+            work(&lease, lease.signal()).await
+        };
         let lost = give_back(lease).await;
         Ok(Ran { output, lost })
     }
@@ -172,13 +168,12 @@ impl<K: Kind> Acquire<K> {
     /// # Errors
     ///
     /// As for [`run_until_lost`](Acquire::run_until_lost), and [`AcquireError::WouldDeadlock`].
-    pub fn blocking_run<T>(
-        self,
-        work: impl FnOnce(&Lease<K>) -> T,
-    ) -> Result<Ran<T>, AcquireError> {
+    pub fn blocking_run<T>(self, work: impl FnOnce(&Lease<K>) -> T) -> Result<Ran<T>, RunError> {
         let lease = self.blocking()?;
-        begin(&lease)?;
-        let output = work(&lease);
+        let output = {
+            let _work = begin(&lease)?;
+            work(&lease)
+        };
         let lost = block_on(give_back(lease));
         Ok(Ran { output, lost })
     }
@@ -223,8 +218,10 @@ impl<K: Kind> Lease<K> {
     ///
     /// Dropping the future drops `work` at its current `await`, and releases in the background.
     pub async fn run<T>(self, work: impl Future<Output = T>) -> Result<T, LeaseLost> {
-        self.begin_work()?;
-        let result = unless_lost(&self, work).await?;
+        let result = {
+            let _work = self.work()?;
+            unless_lost(&self, work).await?
+        };
         give_back(self).await;
         Ok(result)
     }

@@ -35,7 +35,7 @@ use crate::{
 ///
 /// A clone is the same candidate. The leader holds a lease on the resource of the election's name, which is renewed, and its
 /// *term* is the fencing token of that lease: unique, and larger than that of every leader before. Two terms never hold at
-/// once; what a former leader has sent still arrives, and is refused by whoever compares terms
+/// once; what a former leader has sent still arrives, and a receiver that compares terms refuses it
 /// ([`FenceGate`](crate::FenceGate), `docs/fencing.md`).
 ///
 /// ```

@@ -19,7 +19,7 @@ use std::{
 
 use tokio::sync::{Notify, oneshot};
 
-pub(crate) use self::term::{HeldTerm, LeaseTerm};
+pub(crate) use self::term::{HeldTerm, LeaseTerm, WeakTerm};
 use super::{
     AcquireSpec, Engine,
     client::{Client, SharedClient},

@@ -42,7 +42,7 @@ use std::{
 pub(crate) use self::{
     acquire::{AcquireSpec, Acquiring},
     election::Proclamation,
-    grant::{Grant, HeldTerm, LeaseTerm, ReleaseAnswer},
+    grant::{Grant, HeldTerm, LeaseTerm, ReleaseAnswer, WeakTerm},
     holder::Sightings,
 };
 use self::{

@@ -111,7 +111,7 @@ ills! {
     DangerKey "danger-key",
     /// It was told of leases that are longer than those of this process.
     MaxTtlDiffers "max-ttl-differs",
-    /// Whoever waits is not woken by it.
+    /// It does not wake waiters.
     NoLine "no-line",
     /// What is sent to it can be read on the way.
     NotEncrypted "not-encrypted",

@@ -218,7 +218,7 @@ impl Taking<'_> {
         Ok(())
     }
 
-    /// A grant of one's own, which has a larger token than all before it, given back at once; or that of whoever came first.
+    /// A grant of one's own, which has a larger token than all before it, given back at once; or that of another client that came first.
     async fn raise(
         &mut self,
         until: Timestamp,

@@ -9,6 +9,7 @@ use thiserror::Error;
 
 use super::Lease;
 use crate::{
+    engine::HeldTerm,
     error::{Ability, Unsupported},
     kind::{Exclusive, Shared},
     protocol::Target,
@@ -59,9 +60,9 @@ impl Lease<Exclusive> {
             return Err(DowngradeError::Unsupported { reason, lease: self });
         }
         // Nobody else holds it: leases of this kind are not cloned.
-        if let Some(held) = Arc::get_mut(&mut self.held) {
-            held.downgrade();
-        }
+        let held = Arc::get_mut(&mut self.held);
+        debug_assert!(held.is_some(), "a plain lease is shared");
+        held.into_iter().for_each(HeldTerm::downgrade);
         Ok(Lease::of(self.held))
     }
 }

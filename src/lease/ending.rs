@@ -13,7 +13,7 @@ use super::Lease;
 use crate::{
     engine::ReleaseAnswer,
     error::ReleaseError,
-    kind::{Excludes, Kind},
+    kind::{Exclusive, Kind, Slot},
     runtime::{Process, block_on},
     shield::Shield,
 };
@@ -64,13 +64,14 @@ impl<K: Kind> Lease<K> {
         }
         block_on(release)
     }
+}
 
+impl Lease<Exclusive> {
     /// Ends the lease without releasing it: renewals stop, and nothing is sent. The key keeps others out until it
     /// expires, a ttl and the lock-delay after the last grant or extension. Use it for work that must be left alone for
     /// a while after a failure; where the time is known before, use [`hold_at_least`](crate::Acquire::hold_at_least).
     ///
-    /// The lease is over at once for its holder, and for all holders of a re-entrant one. An extension that is under
-    /// way may still count.
+    /// The lease is over at once for its holder. An extension that is under way may still count.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -85,10 +86,14 @@ impl<K: Kind> Lease<K> {
     /// ```
     #[doc(alias = "leave")]
     #[doc(alias = "forget")]
-    pub fn let_expire(self)
-    where
-        K: Excludes,
-    {
+    pub fn let_expire(self) {
+        self.held.let_expire();
+    }
+}
+
+impl Lease<Slot> {
+    /// Ends the permit without releasing it, as `let_expire` of a plain lease does.
+    pub fn let_expire(self) {
         self.held.let_expire();
     }
 }

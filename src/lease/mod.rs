@@ -47,7 +47,7 @@ use crate::{
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # }).unwrap();
 /// ```
-#[must_use = "dropping a lease releases it at once"]
+#[must_use = "dropping the last handle on a lease releases it at once"]
 #[clippy::has_significant_drop]
 pub struct Lease<K: Kind = Exclusive> {
     /// Shared by the clones of a reader's lease, or by the leases of one re-entrant handle.
@@ -70,9 +70,14 @@ impl<K: Kind> Lease<K> {
         &self.held
     }
 
-    /// Marks that work begins, which ends when the lease is lost.
+    /// Begins work that stops at a loss and goes on until the lease is given back.
     pub(crate) fn begin_work(&self) -> Result<(), LeaseLost> {
         self.term().begin_work()
+    }
+
+    /// Begins work that stops at a loss and ends when this is dropped.
+    pub(crate) fn work(&self) -> Result<Work<'_, K>, LeaseLost> {
+        self.begin_work().map(|()| Work(self))
     }
 
     /// Whether this thread runs the engine, and so must not block on its answer.
@@ -251,6 +256,19 @@ impl<K: Kind> Lease<K> {
     /// The loss that is reported in a process forked from the holder's.
     pub(crate) fn forked(&self) -> LeaseLost {
         self.term().forked()
+    }
+}
+
+/// Work under a lease.
+pub(crate) struct Work<'a, K: Kind>(&'a Lease<K>);
+
+impl<K: Kind> Drop for Work<'_, K> {
+    fn drop(&mut self) {
+        let Self(lease) = self;
+        // The holder of a lease that nobody shares gives it back next.
+        if lease.term().end_work() && Arc::strong_count(&lease.held) > 1 {
+            lease.held.let_go();
+        }
     }
 }
 

@@ -198,7 +198,7 @@ fn not_implemented(method: &str) -> NodeError {
 /// use quorlock::{node::{NodeFuture, never_forgets}, protocol::{Join, Marker}};
 ///
 /// fn join(join: Join) -> NodeFuture<Marker> {
-///     // The keys are in this process, and live as long as whoever asks for them.
+///     // The keys are in this process, and live as long as their users.
 ///     never_forgets(join)
 /// }
 /// # let marker = futures::executor::block_on(join(Join::look(std::time::Duration::ZERO)));

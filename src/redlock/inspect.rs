@@ -86,7 +86,7 @@ impl Redlock {
         Resources::new(Arc::clone(&self.engine), pattern.as_ref())
     }
 
-    /// Takes `resource` from whoever a quorum of the nodes says holds it: deletes that holder's keys, and acquires it once, so
+    /// Takes `resource` from the holder that a quorum of the nodes names: deletes that holder's keys, and acquires it once, so
     /// that its counter is above that holder's token.
     ///
     /// A key that a renewal under way sets again is deleted again, for some seconds. Of several resources that were acquired
@@ -127,7 +127,7 @@ impl Redlock {
         Forced::take(&self.engine, resource.as_ref(), None).await
     }
 
-    /// The same where `owner` holds it, and nobody else: for whoever has looked before, and may have thought for a while.
+    /// The same where `owner` holds it, and nobody else: for an operator who has looked before, and may have thought for a while.
     ///
     /// # Errors
     ///

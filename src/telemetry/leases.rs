@@ -41,7 +41,7 @@ macro_rules! of_leases {
         pub(crate) fn $name(held: Held<'_>, $($argument: $type),*) {
             $($counted;)?
             event_for!(
-                held.caller, $level, resource = %held.target, owner = %held.owner,
+                $name, held.caller, $level, resource = %held.target, owner = %held.owner,
                 token = held.token.map(FencingToken::get), $($field)* $text
             );
         }
@@ -65,7 +65,7 @@ macro_rules! of_requests {
         pub(crate) fn $name($asked: Asked<'_>, $($argument: $type),*) {
             $($counted;)?
             event_for!(
-                $asked.caller, $level, resource = %$asked.target, $($field)* $text
+                $name, $asked.caller, $level, resource = %$asked.target, $($field)* $text
             );
         }
     )*};
@@ -107,7 +107,7 @@ macro_rules! of_process {
     ($($level:ident $name:ident($($argument:ident: $type:ty),*) [$($field:tt)*] $text:literal $(=> $counted:expr)?;)*) => {$(
         pub(crate) fn $name($($argument: $type),*) {
             $($counted;)?
-            event!($level, $($field)* $text);
+            event!($name, $level, $($field)* $text);
         }
     )*};
 }

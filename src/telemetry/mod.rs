@@ -18,9 +18,9 @@ pub(crate) use self::caller::Caller;
 /// there. Without the feature none of the arguments is looked at.
 #[cfg(feature = "tracing")]
 macro_rules! event {
-    ($level:ident, $($event:tt)+) => {
+    ($name:ident, $level:ident, $($event:tt)+) => {
         crate::shield::shielded(|| {
-            tracing::event!(target: "quorlock", tracing::Level::$level, $($event)+);
+            tracing::event!(name: stringify!($name), target: "quorlock", tracing::Level::$level, $($event)+);
         })
     };
 }
@@ -29,17 +29,17 @@ macro_rules! event {
     ($($event:tt)+) => {};
 }
 
-/// The same in the span of whoever asked for it.
+/// The same in the span of the caller.
 #[cfg(feature = "tracing")]
 macro_rules! event_for {
-    ($caller:expr, $level:ident, $($event:tt)+) => {
+    ($name:ident, $caller:expr, $level:ident, $($event:tt)+) => {
         // Looked at before the subscriber is sought out.
         if tracing::Level::$level <= tracing::level_filters::LevelFilter::current() {
             crate::shield::shielded(|| $caller.tell(|parent| match parent {
                 Some(parent) => {
-                    tracing::event!(target: "quorlock", parent: parent, tracing::Level::$level, $($event)+);
+                    tracing::event!(name: stringify!($name), target: "quorlock", parent: parent, tracing::Level::$level, $($event)+);
                 }
-                None => tracing::event!(target: "quorlock", tracing::Level::$level, $($event)+),
+                None => tracing::event!(name: stringify!($name), target: "quorlock", tracing::Level::$level, $($event)+),
             }));
         }
     };

@@ -20,7 +20,7 @@ macro_rules! of_nodes {
     ($($(#[$if:meta])? $level:ident $name:ident($($argument:ident: $type:ty),*) [$($field:tt)*] $text:literal;)*) => {$(
         $(#[$if])?
         pub(crate) fn $name(shown: NodeShown<'_>, $($argument: $type),*) {
-            event!($level, node = shown.node.index(), address = shown.address, $($field)* $text);
+            event!($name, $level, node = shown.node.index(), address = shown.address, $($field)* $text);
         }
     )*};
 }
@@ -48,7 +48,7 @@ of_nodes! {
 macro_rules! of_fleet {
     ($($level:ident $name:ident($($argument:ident: $type:ty),*) [$($field:tt)*] $text:literal;)*) => {$(
         pub(crate) fn $name($($argument: $type),*) {
-            event!($level, $($field)* $text);
+            event!($name, $level, $($field)* $text);
         }
     )*};
 }

@@ -102,7 +102,7 @@ fn nodes_that_are_held_back_are_waited_for_no_longer_with_outages_than_without()
     let _first = builder().build().unwrap();
     let limit = Duration::from_secs(60);
     // The first client has told the nodes of its wait once a newcomer finds it over.
-    quorlock_harness::eventually("their quarantine is over for whoever comes", limit, || {
+    quorlock_harness::eventually("their quarantine is over for every client", limit, || {
         let newcomer = builder().build().unwrap();
         quorlock_harness::eventually("it has looked at the nodes", limit, || {
             newcomer.nodes().iter().all(|node| node.state != NodeState::Connecting)

@@ -9,6 +9,7 @@ use std::{
 
 use quorlock::{
     AcquireError, Builder, CloseError, ConnectError, ExtendError, Lease, Redlock, ReleaseError,
+    RunError,
     node::MemoryNode,
     protocol::LossReason,
     runtime::{CurrentRuntimeError, Runtime, TokioRuntime},
@@ -301,13 +302,13 @@ fn the_blocking_form_on_the_thread_itself_is_an_error_and_does_not_hang() {
         let semaphore = redlock.semaphore("s", 1).unwrap();
         let refused = [
             redlock.acquire("r").blocking_run(|_| ()).unwrap_err(),
-            redlock.read("r").blocking().unwrap_err(),
+            RunError::Acquire(redlock.read("r").blocking().unwrap_err()),
             redlock.read("r").blocking_run(|_| ()).unwrap_err(),
-            semaphore.acquire().blocking().unwrap_err(),
+            RunError::Acquire(semaphore.acquire().blocking().unwrap_err()),
             semaphore.acquire().blocking_run(|_| ()).unwrap_err(),
         ];
         for refused in refused {
-            assert!(matches!(refused, AcquireError::WouldDeadlock), "{refused}");
+            assert!(matches!(refused, RunError::Acquire(AcquireError::WouldDeadlock)), "{refused}");
         }
         let shared = worker.acquire("shared").await.unwrap();
         let another = worker.acquire("shared").await.unwrap();

@@ -109,7 +109,7 @@ fn several_tokens_are_asked_for_where_all_nodes_count_them_and_one_where_any_doe
         assert_eq!(most, asked, "{counts:?}");
         assert_eq!(tokens.len(), THREADS * EACH);
         let falls = tokens.windows(2).find(|pair| pair[0] >= pair[1]);
-        assert_eq!(falls, None, "{counts:?}: whoever is later has the larger one");
+        assert_eq!(falls, None, "{counts:?}: the later grant has the larger one");
     }
 }
 

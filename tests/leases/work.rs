@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use quorlock::{AcquireError, Lease, LeaseSignal, LossReason, Permit, ReadLease, RunError};
+use quorlock::{Lease, LeaseSignal, LossReason, Permit, ReadLease, RunError};
 
 use crate::{
     fixture::{Fixture, MS, SECOND},
@@ -167,6 +167,7 @@ fn work_is_not_begun_under_a_lease_that_is_over() {
     assert!(poll(&mut run).is_pending());
     world.pass(2 * TTL);
     let Poll::Ready(Err(error)) = poll(&mut run) else { panic!("it runs") };
-    assert!(matches!(error, AcquireError::TooLate { .. }), "{error}");
+    let RunError::Lost(lost) = error else { panic!("{error}") };
+    assert_eq!(lost.reason, LossReason::NotRenewed);
     assert_eq!(begun.load(Ordering::Relaxed), 0);
 }

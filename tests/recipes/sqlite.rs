@@ -209,7 +209,11 @@ async fn charges(charge: Charge, first_writes: bool) -> (i64, i64) {
     let query = "SELECT COUNT(*), COUNT(DISTINCT token) FROM charge";
     let (count, holders) = of_a.query_row(query, [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
     let told = done.into_iter().filter(|charged| *charged).count();
-    assert_eq!(i64::try_from(told).unwrap(), count, "whoever charged is told so, and nobody else");
+    assert_eq!(
+        i64::try_from(told).unwrap(),
+        count,
+        "each worker that charged is told so, and no other"
+    );
     (count, holders)
 }
 

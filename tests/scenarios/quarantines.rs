@@ -143,7 +143,7 @@ fn a_node_keeps_the_longest_wait_that_it_was_told_of_in_its_epoch() {
     for (told, kept) in waits {
         assert_eq!(tell(&node, &first.epoch, told).waited, kept, "{told}");
         assert_eq!(tell(&node, ERA, 60_000).waited, kept, "of another epoch");
-        assert_eq!(node.join("0").waited, kept, "whoever comes is told");
+        assert_eq!(node.join("0").waited, kept, "a newcomer is told");
     }
     // Whatever is told, it is cut, and what is answered can be read.
     let waited = tell(&node, &first.epoch, u64::MAX).waited;
@@ -197,7 +197,7 @@ fn a_node_that_is_joining_begins_anew_if_its_data_went_back_and_for_no_other_rea
     let again = forced(&epoch, "l", newer);
     assert!(!again.ready && again.waited == 0, "{again:?}");
     assert!(again.epoch.parse::<u64>().unwrap() > newer, "epochs go on above what was seen");
-    assert!(!node.admit(&epoch), "whoever has waited before comes late");
+    assert!(!node.admit(&epoch), "a client that has waited before comes late");
 }
 
 /// Another client has noticed the jump before, and the node has been through its quarantine.

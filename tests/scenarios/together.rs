@@ -112,7 +112,7 @@ fn the_fast_path_makes_all_of_them_the_hint_and_is_not_taken_where_one_is_in_its
 
 #[test]
 fn what_others_have_written_does_not_spread() {
-    for written in ["9007199254740000before", "no number at all, by whoever", "x"] {
+    for written in ["9007199254740000before", "no number at all", "x"] {
         let node = node(1_000);
         put(&node, OWN[1], "t", written);
         assert_eq!(granted(ask(&node, 5, "-1", 0, "")), 1_001, "{written}");

@@ -64,7 +64,7 @@ const CAREFUL: u32 = 100;
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 It acquires and releases names of its own, `quorlock-bench/<random>/…`, and looks how long that takes: a lease, a permit, a read lease, \
-the hand-over to whoever waits, a renewal, many tasks at once, and a lease while one node is away. Beside them stand a round trip, \
+the hand-over to a waiter, a renewal, many tasks at once, and a lease while one node is away. Beside them stand a round trip, \
 SET NX PX on one server, and the same sent to all nodes without this crate.
 
 Nodes in use are safe: it says first what load it makes, which --rate limits, harms no server (one is away for this process alone), \

@@ -72,7 +72,7 @@ fn with_a_node_down_what_a_quorum_holds_is_listed_and_that_is_said() {
         let output = quorlock("list").args(on(&cluster.urls())).output().unwrap();
         assert_eq!(code(&output), 69, "a majority is away: {output:?}");
         assert_eq!(text(&output.stdout).starts_with("r  "), names, "what is known: {output:?}");
-        assert!(text(&output.stderr).contains("node 1"), "{output:?}");
+        assert!(text(&output.stderr).contains("nodes 0, 1"), "{output:?}");
     }
 }
 

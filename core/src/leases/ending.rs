@@ -28,7 +28,7 @@ impl Leases {
             return None;
         }
         self.lifecycle.handle_ended(LossReason::ShutDown);
-        Some(self.current.has_work)
+        Some(self.current.works > 0)
     }
 
     /// Whether its keys stay for the lock-delay instead of a release: it was lost under its holder's work, and what the

@@ -177,6 +177,9 @@ mod tests {
         }
         let again = store.join(LOOK.force(Some(epoch)).lost().after(epoch + 40), START);
         assert!(!again.ready && again.epoch > epoch + 40 && again.waited.is_zero());
-        assert!(!store.admit(epoch, Floor::default(), 0), "whoever has waited before comes late");
+        assert!(
+            !store.admit(epoch, Floor::default(), 0),
+            "a client that has waited before comes late"
+        );
     }
 }

@@ -8,7 +8,7 @@ use std::{
     fmt,
     future::{Future as _, poll_fn},
     pin::pin,
-    sync::Arc,
+    sync::{Arc, Weak},
     task::Poll,
     time::Duration,
 };
@@ -69,6 +69,23 @@ pub(crate) struct LeaseTerm {
     ttl: Nanos,
 }
 
+/// A lease term that does not keep its grant.
+#[derive(Clone)]
+pub(crate) struct WeakTerm {
+    grant: Weak<Grant>,
+    number: u64,
+    token: Option<FencingToken>,
+    ttl: Nanos,
+}
+
+impl WeakTerm {
+    /// The lease term, while its grant is there.
+    pub(crate) fn upgrade(&self) -> Option<LeaseTerm> {
+        let &Self { number, token, ttl, .. } = self;
+        Some(LeaseTerm { grant: self.grant.upgrade()?, number, token, ttl })
+    }
+}
+
 impl LeaseTerm {
     pub(super) const fn new(
         grant: Arc<Grant>,
@@ -77,6 +94,12 @@ impl LeaseTerm {
         ttl: Duration,
     ) -> Self {
         Self { grant, number, token, ttl: Nanos::new(ttl) }
+    }
+
+    /// The same without its grant.
+    pub(crate) fn weak(&self) -> WeakTerm {
+        let &Self { number, token, ttl, .. } = self;
+        WeakTerm { grant: Arc::downgrade(&self.grant), number, token, ttl }
     }
 
     /// The grant it is part of.
@@ -116,6 +139,13 @@ impl LeaseTerm {
         let begun = client.change(grant.id, |leases| leases.begin_work(*number));
         let begun = begun.unwrap_or(Err(LossReason::Released));
         begun.map_err(|reason| grant.lost(Some(&client), reason))
+    }
+
+    /// Work under it has ended. Whether a shutdown waited for it, and for no other.
+    pub(crate) fn end_work(&self) -> bool {
+        let Self { grant, number, .. } = self;
+        let Some(mut client) = grant.client_here() else { return false };
+        client.change(grant.id, |leases| leases.end_work(*number)).unwrap_or_default()
     }
 
     /// Reads the clock, and returns the time left, or why it is over.
@@ -243,7 +273,15 @@ impl HeldTerm {
         let lock_delay = grant.lock_delay();
         // No work can have begun under a lease that was not taken.
         if has_panicked && !lock_delay.is_zero() && grant.ask(false, Leases::is_taken) {
-            self.hold_for(lock_delay);
+            // The user's clock may panic too. Without a time the keys stand until they expire, a ttl and the lock-delay.
+            let mut is_held = false;
+            shielded(|| {
+                self.hold_for(lock_delay);
+                is_held = true;
+            });
+            if !is_held {
+                return self.let_expire();
+            }
         }
         drop(self.release());
     }

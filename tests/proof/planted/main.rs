@@ -52,7 +52,7 @@ fn find(fault: &Fault) -> Result<(), String> {
     let config = config.expect("a configuration of this name");
     switch::set(fault.number);
     // The trace must lead to the named property; that nobody can have a lease is a sequel of many faults.
-    let sequels = ["somebody can always win", "whoever waits gets it", "who waits no more"];
+    let sequels = ["somebody can always win", "a waiter gets it", "who waits no more"];
     let heals = sequels.contains(&fault.property);
     let found = (config.search)(Limits { heals, ..Limits::of(config.states) });
     switch::set(0);

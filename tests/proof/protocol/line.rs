@@ -311,7 +311,7 @@ fn t3_the_client_names_itself_only_where_nobody_waits_with_its_other_place() {
     }
     let mut world = World::standing();
     world.lost(&[behind(ME), behind(ME), behind(ME)], 2);
-    assert_eq!(world.next(), at(1_002), "whoever waits with it asks, and tells when it is done");
+    assert_eq!(world.next(), at(1_002), "a waiter beside it asks, and tells when it is done");
 }
 
 #[test]

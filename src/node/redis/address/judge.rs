@@ -112,9 +112,14 @@ type Check<F> = (UrlPart, F, &'static str);
 /// The first thing that is wrong.
 fn check<T, F: Fn(&T) -> bool>(checks: &[Check<F>], parts: &T, host: &str) -> Result<(), Fault> {
     match checks.iter().find(|(_, is_wrong, _)| is_wrong(parts)) {
-        Some((part, _, reason)) => Err((*part, reason.replace("{host}", host))),
+        Some((part, _, reason)) => Err((*part, reason.replace("{host}", &shown(host)))),
         None => Ok(()),
     }
+}
+
+/// An IPv6 address in its short form.
+fn shown(host: &str) -> String {
+    host.parse::<Ipv6Addr>().map_or_else(|_| host.to_owned(), |address| address.to_string())
 }
 
 /// The parts behind `redis://`.

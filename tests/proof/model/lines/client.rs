@@ -56,7 +56,7 @@ pub(crate) type Outbox = Vec<(usize, Call)>;
 
 pub(crate) const SELF: &str = "nobody names itself as one who did not come";
 pub(crate) const TICKET: &str = "a place in the line is kept up to the grant";
-pub(crate) const ANSWERED: &str = "whoever waits for ever is answered with a grant alone";
+pub(crate) const ANSWERED: &str = "a waiter without a deadline is answered with a grant alone";
 
 pub(crate) fn id(number: u8) -> ClientId {
     // The order of names is not that of arrival.

@@ -89,10 +89,10 @@ pub(crate) struct Lines {
 /// The properties of this world.
 pub(crate) const ONE: &str = "at most one holds, whatever the lines say";
 pub(crate) const TOKENS: &str = "tokens are unique, and rise in the order of grants, also in line";
-pub(crate) const ASKS: &str = "whoever waits asks again within a poll";
+pub(crate) const ASKS: &str = "a waiter asks again within a poll";
 pub(crate) const ORDER: &str = "where nothing goes wrong, nobody overtakes one who stands in line";
 pub(crate) const LEAVES: &str = "who waits no more stands in no line, and has no key";
-pub(crate) const WINS: &str = "whoever waits gets it in the end";
+pub(crate) const WINS: &str = "a waiter gets it in the end";
 
 /// A poll and a half: the longest that a waiter hears nothing.
 const LONGEST: Duration = Duration::from_millis(1_500);

@@ -260,7 +260,7 @@ pub(super) const FAULTS: &[Fault] = &[
     },
     Fault {
         number: 106,
-        name: "a permit is kept as nobody's in the way of whoever wants any",
+        name: "a permit is kept as nobody's in the way of a request for any",
         edits: &[
             edit("client/resources.rs", "        let beside = self.in_the_way(id, Which::Others);", "        let beside = if $is && self.target(id).is_some_and(Target::is_any) { Vec::new() } else { self.in_the_way(id, Which::Others) };"),
         ],

@@ -115,7 +115,7 @@ pub(super) const FAULTS: &[Fault] = &[
     },
     Fault {
         number: 71,
-        name: "whoever had a grant that is kept still has it",
+        name: "the former holder of a kept grant still has it",
         edits: &[
             edit("leases/passing.rs", "self.current = Current::new(self.current.number.wrapping_add(1), None, None, linger);", "self.current = Current::new(self.current.number, None, None, linger);"),
             edit("leases.rs", "self.is_kept() || number != self.current.number", "number != self.current.number"),

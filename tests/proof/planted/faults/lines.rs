@@ -11,11 +11,11 @@ pub(super) const FAULTS: &[Fault] = &[
             edit("waiter.rs", "late.map(|first| first.client).filter(|_| self.ticket.is_some())", "{ let _ = late; None::<ClientId> }"),
         ],
         configuration: "lines_hang",
-        property: "whoever waits gets it",
+        property: "a waiter gets it",
     },
     Fault {
         number: 45,
-        name: "a free key is for whoever asks first, whoever stands in line",
+        name: "a free key is for the first to ask, whatever stands in line",
         edits: &[
             edit("line/wait_list.rs", "let first = match before(self).filter(|_| is_free) {", "let first = match before(self).filter(|_| is_free && !$is) {"),
         ],
@@ -47,7 +47,7 @@ pub(super) const FAULTS: &[Fault] = &[
             edit("waiter/plan.rs", "        self.limit = self.limit.min(self.poll);\n        self.heed(now);", "        if !$is { self.limit = self.limit.min(self.poll); }\n        self.heed(now);"),
         ],
         configuration: "lines",
-        property: "whoever waits asks again",
+        property: "a waiter asks again",
     },
     Fault {
         number: 101,

@@ -195,7 +195,7 @@ fn who_asks_for_all_permits_that_are_waited_for_stands_in_their_line() {
     let first = asks(&mut client, queue, waits("permit"), 0);
     let place = first.place;
     let round = first.begins(&mut client, 0);
-    assert_eq!(round.stand, None, "it asks beside whoever waits");
+    assert_eq!(round.stand, None, "it asks beside the waiters");
     let lost = round.hears(&mut client, in_line(), &moment(0));
     assert_eq!(lost.loss, RoundLoss::Contended);
     let again = next_asker(&mut client, queue, place, 0);

@@ -13,7 +13,7 @@ use super::{
 use crate::protocol::Timestamp;
 
 pub(crate) const HOLDS: &str =
-    "whoever has a lease holds it, and nobody of its process does whom it keeps out";
+    "the holder of a lease holds it, and nobody of its process does whom it keeps out";
 pub(crate) const TOLD: &str = "a loss is told in time";
 pub(crate) const SERVED: &str = "where anybody waits, somebody asks or holds";
 pub(crate) const DUE: &str = "what wants to be looked at is among the timers";
