@@ -29,7 +29,7 @@ macro_rules! event {
     ($($event:tt)+) => {};
 }
 
-/// The same in the span of whoever asked for it.
+/// The same in the span of the caller.
 #[cfg(feature = "tracing")]
 macro_rules! event_for {
     ($caller:expr, $level:ident, $($event:tt)+) => {
