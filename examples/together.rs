@@ -78,7 +78,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let held = one.acquire("account:1").await?;
     match other.try_acquire_all(["account:0", "account:1", "account:2"]).await {
         Err(AcquireError::Contended { resource: Some(resource), .. }) => {
-            println!("all three: refused, {resource} is held by somebody else");
+            println!("all three: refused, {resource} is held by another client");
         }
         other => return Err(format!("{other:?}").into()),
     }

@@ -9,7 +9,7 @@ use crate::{
     protocol::{FencingToken, ReadToken},
 };
 
-/// Refuses a holder whose fencing token is smaller than one that has been seen.
+/// Refuses a caller with a smaller fencing token than it has seen.
 ///
 /// It stands before a resource that lives in this process, such as a file or a device that only this process
 /// writes to. A store that several processes write to has to check the token itself: see `docs/fencing.md`.
@@ -43,7 +43,7 @@ impl FenceGate {
         Self { seen: Lock::new(Seen { written: 0, read: 0 }) }
     }
 
-    /// Lets the holder of `token` in, and keeps out holders of smaller ones from now on. A token that is refused keeps
+    /// Lets the holder of `token` in, and keeps out callers with a smaller one from now on. A token that is refused keeps
     /// nobody out.
     ///
     /// The check and the effect behind it are two steps: hold a mutex over both where effects must not
@@ -51,7 +51,7 @@ impl FenceGate {
     ///
     /// # Errors
     ///
-    /// [`StaleToken::Holder`]: somebody with a larger token has been here, or a reader after this holder. The lease is over; stop
+    /// [`StaleToken::Holder`]: a holder with a larger token has been here, or a reader after this holder. The lease is over; stop
     /// the work.
     pub fn admit(&self, token: FencingToken) -> Result<(), StaleToken> {
         let mut seen = self.seen.lock();
@@ -80,7 +80,7 @@ impl FenceGate {
     ///
     /// # Errors
     ///
-    /// [`StaleToken::Reader`]: somebody has written since. The lease is over; acquire anew, and read again.
+    /// [`StaleToken::Reader`]: a holder has written since. The lease is over; acquire anew, and read again.
     pub fn admit_read(&self, token: ReadToken) -> Result<(), StaleToken> {
         let mut seen = self.seen.lock();
         let largest = FencingToken::new(seen.written);
@@ -99,13 +99,14 @@ impl FenceGate {
     }
 }
 
-/// A holder or a reader came too late: the lease is over. Nothing was done. Stop the work, and acquire anew.
+/// A holder or a reader came too late: its lease is over. Nothing was done. Stop the work, and acquire anew.
 #[derive(Clone, Copy, Eq, Error, PartialEq)]
 #[non_exhaustive]
 pub enum StaleToken {
     /// A holder with a larger token has been here, or a reader after this holder.
     #[error(
-        "a later holder has been here with the token {largest}, and this one is {token}; nothing was done; stop the work, and acquire anew"
+        "a later holder has used the token {largest}, and this token is {token}; nothing was done; stop the work, and \
+         acquire anew"
     )]
     Holder {
         /// The token that was refused.
@@ -116,7 +117,7 @@ pub enum StaleToken {
     /// A holder has written since this reader's lease. What the reader has read may be of mixed states. Read again under a
     /// new lease.
     #[error(
-        "somebody has written with the token {largest}, and this reader has {token}; acquire anew, and read again"
+        "a writer has used the token {largest}, and this reader has {token}; acquire anew, and read again"
     )]
     Reader {
         /// The token that was refused.

@@ -25,7 +25,7 @@ use crate::{
 /// Who holds a resource, by a quorum of all nodes: the answer of [`Redlock::holder`](crate::Redlock::holder).
 ///
 /// It was so at some time while the nodes were asked; by now the holder may have released. Never act under a lock that
-/// somebody else is said to hold, nor without one because nobody is.
+/// another client is said to hold, nor without one because nobody is.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Holder {
@@ -33,7 +33,7 @@ pub enum Holder {
     Free,
     /// A quorum of all nodes names this one.
     Held(HeldBy),
-    /// Nobody is certain: keys of several owners, or of a lease that a minority has kept, or a quorum that did not answer.
+    /// No holder is certain: keys of several owners, or of a lease that a minority has kept, or no quorum of answers.
     Unclear {
         /// What each node says, in the order of the configuration.
         nodes: Vec<NodeSighting>,
@@ -81,14 +81,15 @@ pub struct NodeSighting {
 #[non_exhaustive]
 pub enum HolderError {
     /// The name cannot be locked, so that nobody holds it. Nothing was sent.
-    #[error("this resource cannot be locked, so that nobody holds it: {0}")]
+    #[error("invalid resource, so it has no holder; nothing was sent: {0}")]
     Resource(ResourceError),
     /// These nodes know no elections. The field says why.
-    #[error("it cannot be said who leads, and nothing was asked: {0}")]
+    #[error("the leader is unknown; nothing was asked: {0}")]
     Unsupported(Unsupported),
     /// The runtime has ended, or the process was forked since: make a new [`Redlock`](crate::Redlock).
     #[error(
-        "the runtime of this redlock has ended, or this process was forked; nothing was asked; connect another in the process that asks"
+        "the runtime of this Redlock ended, or this process was forked; nothing was asked; connect a new one in the \
+         process that asks"
     )]
     RuntimeEnded,
     /// The thread that would have to give the answer was about to wait for it.
@@ -174,7 +175,7 @@ impl fmt::Display for Holder {
             Self::Free => f.write_str("nobody holds it"),
             Self::Held(by) => write!(f, "held by {by}"),
             Self::Unclear { nodes } => {
-                f.write_str("nobody is certain to hold it")?;
+                f.write_str("the holder is unclear")?;
                 nodes.iter().try_for_each(|node| write!(f, "; {node}"))
             }
         }
@@ -219,7 +220,7 @@ impl fmt::Display for NodeSighting {
         match &self.seen {
             Ok(Sighting::Free) => f.write_str("no key"),
             Ok(Sighting::Held(KeyHolder { value: None, remaining, .. })) => {
-                write!(f, "a key that is no string{}", Left(*remaining))
+                write!(f, "a key that is not a string{}", Left(*remaining))
             }
             Ok(Sighting::Held(holder)) => HeldBy::of(holder.clone()).fmt(f),
             Err(error) => error.fmt(f),
@@ -328,8 +329,8 @@ mod tests {
         assert_eq!(
             holder.to_string(),
             format!(
-                "nobody is certain to hold it; node 0 (a): no key; node 1 (a): `x`, without an end; \
-                 node 2 (a): a key that is no string, at_most=1s; node 3 (a): {}",
+                "the holder is unclear; node 0 (a): no key; node 1 (a): `x`, without an end; \
+                 node 2 (a): a key that is not a string, at_most=1s; node 3 (a): {}",
                 NodeError::TimedOut
             )
         );

@@ -90,7 +90,7 @@ pub(crate) async fn connected(redlock: &Redlock, limit: Duration) -> Result<(), 
         return Ok(());
     }
     let (refused, all) = (nodes.refused().count(), nodes.iter().count());
-    let text = format!("{refused} of {all} nodes must not vote, do what is said of each: {nodes}");
+    let text = format!("{refused} of {all} nodes must not vote; fix each as told below: {nodes}");
     Err(Failure::new(Status::Config, text))
 }
 

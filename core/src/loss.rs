@@ -25,7 +25,7 @@ pub enum LossReason {
     LeftToExpire,
     /// The process is shutting down.
     ShutDown,
-    /// This process was forked from the holder's. The lease is the parent's, and nobody is told of it here.
+    /// This process was forked from the holder's. The lease is the parent's, and no holder is told of it here.
     Forked,
 }
 
@@ -65,14 +65,16 @@ impl fmt::Display for LossReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NotRenewed => "its time is up, and it is not renewed",
-            Self::RenewalFailed => "its time is up, and too few nodes answered the renewals, or this process stood still",
+            Self::RenewalFailed => {
+                "its time is up, since too few nodes answered the renewals, or this process stood still"
+            }
             Self::Gone => "too many nodes no longer have its key",
             Self::MaxHold => "it was held for as long as max_hold allows",
             Self::NoHeartbeat => "the worker gave no heartbeat",
             Self::Released => "its holder released it",
             Self::LeftToExpire => "its holder has left it to expire",
             Self::ShutDown => "the process is shutting down",
-            Self::Forked => "it is held by the process that this one was forked from",
+            Self::Forked => "it belongs to the parent of this forked process",
         })
     }
 }

@@ -175,26 +175,26 @@ debug_is_text! { enum ResourceError {
 impl fmt::Display for ResourceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Empty => write!(f, "it has no name, see whether a variable was never set"),
+            Self::Empty => write!(f, "its name is empty; check for a variable that was never set"),
             Self::Reserved => {
                 write!(
                     f,
-                    "keys that begin with `{}` are kept for the nodes, choose another name",
+                    "keys that begin with `{}` are reserved for the nodes; choose another name",
                     Resource::RESERVED
                 )
             }
             Self::TooLong { bytes } => write!(
                 f,
-                "its key has {bytes} bytes, of at most {}, lock a digest of it instead",
+                "its key has {bytes} bytes, at most {} are allowed; lock a digest of it instead",
                 Resource::MAX_BYTES
             ),
-            Self::None => write!(f, "there is no resource, see whether a list was never filled"),
+            Self::None => write!(f, "no resource is named; check for a list that was never filled"),
             Self::TooMany { resources, max } => write!(
                 f,
-                "there are {resources} resources, of at most {max}, lock one that stands for all of them"
+                "{resources} resources are named, at most {max} are allowed; lock one that stands for all of them"
             ),
             Self::Permits { permits, max } => {
-                write!(f, "the number of permits is {permits}, ask for 1 to {max}")
+                write!(f, "the number of permits is {permits}; ask for 1 to {max}")
             }
         }
     }

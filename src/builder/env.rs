@@ -87,7 +87,7 @@ impl Builder {
     ) -> Result<Self, ConfigError> {
         let mut read = Variables::read(variables);
         if read.nodes.is_none() {
-            let reason = "it is not set, write the URLs of the nodes, as in \
+            let reason = "it is not set; write the URLs of the nodes, as in \
                           `redis://10.0.0.1,redis://10.0.0.2,redis://10.0.0.3`";
             read.wrong.push(WrongVariable::new(NODES, reason));
         }
@@ -130,7 +130,7 @@ impl Variables {
             let nodes = is_nodes.then(|| all.nodes.get_or_insert_default());
             let read = match (value.to_str().map(str::trim), nodes) {
                 (None, _) => Err("it is not UTF-8".to_owned()),
-                (Some(""), _) => Err("it is empty, give it a value or unset it".to_owned()),
+                (Some(""), _) => Err("it is empty; give it a value or unset it".to_owned()),
                 (Some(urls), Some(nodes)) => read_nodes(urls, nodes),
                 (Some(value), None) => read_setting(name, value, &mut all.settings),
             };
@@ -210,7 +210,7 @@ fn read_nodes(urls: &str, nodes: &mut Vec<String>) -> Result<(), String> {
     let urls = urls.split(|c: char| c == ',' || c.is_whitespace());
     nodes.extend(urls.filter(|url| !url.is_empty()).map(str::to_owned));
     if nodes.is_empty() {
-        return Err("it names no node, write the URLs with commas between them".to_owned());
+        return Err("it names no node; write the URLs with commas between them".to_owned());
     }
     check_urls(nodes)
 }
@@ -237,9 +237,9 @@ fn read_setting(name: &str, value: &str, settings: &mut Settings) -> Result<(), 
             || settings::NAMES.iter().map(|name| name.to_uppercase()).chain(["NODES".to_owned()]);
         let (all, name) = (known().collect::<Vec<_>>(), name.to_uppercase());
         match nearest(&name, all.iter().map(String::as_str)) {
-            Some(near) => format!("there is no such setting, did you mean `{PREFIX}{near}`?"),
+            Some(near) => format!("there is no such setting; did you mean `{PREFIX}{near}`?"),
             None => format!(
-                "there is no such setting, there are `{PREFIX}{}`",
+                "there is no such setting; settings are `{PREFIX}{}`",
                 all.join(&format!("`, `{PREFIX}"))
             ),
         }

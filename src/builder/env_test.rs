@@ -60,17 +60,18 @@ fn every_variable_that_is_wrong_is_named() {
             ("QUORLOCK_FLEET", ""),
         ]),
         "the environment cannot be used: \
-         QUORLOCK_FLEET: it is empty, give it a value or unset it; \
-         QUORLOCK_NODES: it is not set, write the URLs of the nodes, as in \
+         QUORLOCK_FLEET: it is empty; give it a value or unset it; \
+         QUORLOCK_NODES: it is not set; write the URLs of the nodes, as in \
          `redis://10.0.0.1,redis://10.0.0.2,redis://10.0.0.3`; \
          QUORLOCK_TTL: it is `8` and must be a whole number and a unit (us, ms, s, m, h or d), as \
          in `10s`; \
-         QUORLOCK_WIAT: there is no such setting, did you mean `QUORLOCK_WAIT`?; \
-         QUORLOCK_wait: there is no such setting, did you mean `QUORLOCK_WAIT`?"
+         QUORLOCK_WIAT: there is no such setting; did you mean `QUORLOCK_WAIT`?; \
+         QUORLOCK_wait: there is no such setting; did you mean `QUORLOCK_WAIT`?"
     );
     let unknown = told(&[(NODES, URLS), ("QUORLOCK_PASSWORD", "hunter2")]);
     assert!(
-        unknown.contains("QUORLOCK_PASSWORD: there is no such setting, there are `QUORLOCK_TTL`, ")
+        unknown
+            .contains("QUORLOCK_PASSWORD: there is no such setting; settings are `QUORLOCK_TTL`, ")
     );
     assert!(unknown.ends_with("`QUORLOCK_WAIT_THROUGH_OUTAGES`, `QUORLOCK_NODES`"), "{unknown}");
     assert!(!unknown.contains("hunter2"), "{unknown}");
@@ -85,10 +86,10 @@ fn urls_of_the_environment_are_judged_there_and_not_shown() {
     assert_eq!(
         told(&[(NODES, "redis://app:hun,ter2@10.0.0.1,redis://10.0.0.2,10.0.0.3:7401")]),
         "the environment cannot be used: QUORLOCK_NODES: \
-         node 0: in `redis://app:***` the port must be a number from 1 to 65535, write \
+         node 0: in `redis://app:***` the port must be a number from 1 to 65535; write \
          `redis://host:port`, with credentials `redis://user:password@host:port`; \
-         node 1: in `***@10.0.0.1` the scheme is missing, write `redis://***@10.0.0.1`; \
-         node 3: in `10.0.0.3:7401` the scheme is missing, write `redis://10.0.0.3:7401`"
+         node 1: in `***@10.0.0.1` the scheme is missing; write `redis://***@10.0.0.1`; \
+         node 3: in `10.0.0.3:7401` the scheme is missing; write `redis://10.0.0.3:7401`"
     );
 }
 

@@ -15,16 +15,17 @@ use crate::{protocol::Resource, settings::WrongVariable};
 #[non_exhaustive]
 pub enum ConfigError {
     /// The list of nodes is empty. Name one independent master, or better three or five.
-    #[error("no nodes are configured, name one, or better three or five, independent masters")]
+    #[error("no nodes are configured; name one, or better three or five, independent masters")]
     NoNodes,
     /// Two nodes have a quorum of two, so either of them failing stops every lock: that is less than
     /// one node gives. Name three, or one, or call `danger_allow_two_nodes`.
     #[error(
-        "two nodes are less available than one, since both are needed, name three, or one (Builder::danger_allow_two_nodes accepts them)"
+        "two nodes are less available than one, since both are needed; name three, or one \
+         (Builder::danger_allow_two_nodes accepts two)"
     )]
     TwoNodes,
     /// More nodes than any quorum gains from; each costs a command per acquire. Name five.
-    #[error("{nodes} nodes are configured and at most {MAX_NODES} can be, five are plenty")]
+    #[error("{nodes} nodes are configured, at most {MAX_NODES} are allowed; five are plenty")]
     TooManyNodes {
         /// How many there are.
         nodes: usize,
@@ -43,7 +44,7 @@ pub enum ConfigError {
         wrong: Arc<[WrongVariable]>,
     },
     /// A URL was given and the crate was built without Redis. Enable the feature `redis`.
-    #[error("node {index} is a URL, and the feature `redis` of quorlock is off, enable it")]
+    #[error("node {index} is a URL, but the feature `redis` of quorlock is off; enable it")]
     RedisFeatureMissing {
         /// The place of the node in the list, counted from zero.
         index: usize,
@@ -51,7 +52,7 @@ pub enum ConfigError {
     /// The key prefix begins with what is kept for the nodes' own keys, so that no name could be locked behind it.
     /// Choose another prefix.
     #[error(
-        "the key prefix `{prefix}` begins with `{reserved}`, which is kept for the nodes' own keys, choose another",
+        "the key prefix `{prefix}` begins with `{reserved}`, which is reserved for the nodes' own keys; choose another",
         reserved = Resource::RESERVED
     )]
     ReservedPrefix {
@@ -60,7 +61,8 @@ pub enum ConfigError {
     },
     /// Two entries name one server, perhaps with different databases: its vote would count twice.
     #[error(
-        "nodes {first} and {second} are one server, {address}, whose vote would count twice, name each server once, whatever the database"
+        "nodes {first} and {second} are one server, {address}, whose vote would count twice; name each server once, \
+         whatever the database"
     )]
     SameAddress {
         /// The place of the first.
@@ -71,7 +73,7 @@ pub enum ConfigError {
         address: Arc<str>,
     },
     /// The name of a node in the list of its fleet cannot be used: `NodeSpec::named`, or `#name` behind its URL.
-    #[error("the name of node {index} cannot be used, write 1 to 255 bytes")]
+    #[error("the name of node {index} cannot be used; write 1 to 255 bytes")]
     NodeName {
         /// Its place.
         index: usize,
@@ -79,7 +81,7 @@ pub enum ConfigError {
     /// Two nodes have one name in the list of their fleet. Give each a name of its own, by `NodeSpec::named` or `#name` behind
     /// its URL.
     #[error(
-        "nodes {first} and {second} have one name in the list of the fleet, {name}, give each a name of its own"
+        "nodes {first} and {second} share the name {name} in the list of the fleet; give each a name of its own"
     )]
     SameName {
         /// The place of the first.
@@ -112,7 +114,8 @@ pub enum ConfigError {
     },
     /// The default ttl leaves no validity after drift and minimum validity, so no round could be won.
     #[error(
-        "the ttl of {ttl:?} leaves no more than the minimum validity of {min_validity:?} after {drift:?} for clocks, ask for a longer ttl, or for less validity"
+        "the ttl of {ttl:?}, less {drift:?} for clocks, does not exceed the minimum validity of {min_validity:?}; ask \
+         for a longer ttl, or for less validity"
     )]
     TtlTooShort {
         /// The default ttl.
@@ -134,7 +137,7 @@ pub enum ConfigError {
         max_ttl: Duration,
     },
     /// The operating system gave no thread, or no event queue, for the engine. Raise its limits.
-    #[error("the engine thread cannot be started, raise the limits of this process: {error}")]
+    #[error("the engine thread cannot be started; raise the limits of this process: {error}")]
     Runtime {
         /// What the operating system said.
         error: Arc<std::io::Error>,

@@ -12,9 +12,9 @@ impl fmt::Display for TooLong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "the ttl of {:?} is longer than max_ttl, which is {:?}; leases are renewed while they are held, so that a longer \
-             ttl is seldom needed; where it is, raise max_ttl alike in every process of the fleet, which makes a node that may \
-             have forgotten leases wait a tenth longer than max_ttl before it votes",
+            "the ttl of {:?} is longer than max_ttl, which is {:?}; leases are renewed while held, so a longer ttl is \
+             seldom needed; if it is needed, raise max_ttl alike in every process of the fleet; this makes a node \
+             that may have forgotten leases wait a tenth longer than max_ttl before it votes",
             self.ttl, self.max_ttl
         )
     }
@@ -31,8 +31,8 @@ impl fmt::Display for LockDelayTooLong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "the ttl of {:?} and the lock_delay of {:?} are longer together than max_ttl, which is {:?}; a key stands for \
-             both, and a node that may have forgotten it is kept from voting for little more than max_ttl; ask for less, or \
+            "the ttl of {:?} plus the lock_delay of {:?} is longer than max_ttl, which is {:?}; one key covers both; \
+             a node that may have forgotten it waits little more than max_ttl before it votes; ask for less, or \
              raise max_ttl alike in every process of the fleet",
             self.ttl, self.lock_delay, self.max_ttl
         )

@@ -18,7 +18,8 @@ use crate::{
 pub enum CampaignError {
     /// The text is too long to be kept on every node. Nothing was sent. Say where more is to be found.
     #[error(
-        "the text of a candidate has {bytes} bytes and can have {max} at most; nothing was sent; say where more is to be found",
+        "the text of a candidate has {bytes} bytes, at most {max} are allowed; nothing was sent; say where more is to \
+         be found",
         max = LeaderText::MAX_BYTES
     )]
     TextTooLong {
@@ -28,8 +29,8 @@ pub enum CampaignError {
     /// The leader needs longer to stop than half of what its lease promises. Nothing was sent. Ask for less, or for a longer
     /// ttl.
     #[error(
-        "stop_within of {stop_within:?} is more than half of what a ttl of {ttl:?} promises; nothing was sent; ask for {max:?} \
-         at most, or for a longer ttl"
+        "stop_within of {stop_within:?} is more than half of what a ttl of {ttl:?} promises; nothing was sent; ask \
+         for at most {max:?}, or for a longer ttl"
     )]
     StopWithin {
         /// What was asked for.
@@ -50,13 +51,14 @@ debug_is_text! { enum CampaignError {
     Acquire(error),
 } }
 
-/// Why it is not known that observers will see what a leader says.
+/// Why observers may not see what a leader says.
 #[derive(Clone, Error)]
 #[non_exhaustive]
 pub enum ProclaimError {
     /// The text is too long to be kept on every node. What was said before stays. Say where more is to be found.
     #[error(
-        "the text of a leader has {bytes} bytes and can have {max} at most; nothing was sent; say where more is to be found",
+        "the text of a leader has {bytes} bytes, at most {max} are allowed; nothing was sent; say where more is to be \
+         found",
         max = LeaderText::MAX_BYTES
     )]
     TextTooLong {
@@ -68,7 +70,7 @@ pub enum ProclaimError {
     Lost(LeaseLost),
     /// Too few nodes have taken it in time. It goes on in the background, while the term lasts; nothing needs to be done.
     #[error(
-        "taken by {told} so far, of {} needed; it goes on in the background, nothing needs to be done",
+        "accepted by {told} so far, of {} needed; it goes on in the background; nothing needs to be done",
         counted(*needed, "node")
     )]
     Unconfirmed {

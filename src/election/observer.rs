@@ -61,7 +61,7 @@ impl fmt::Display for Observed {
         match self {
             Self::Nobody => f.write_str("nobody leads"),
             Self::Leads(Leader { term, text, .. }) => write!(f, "`{text}` leads, term={term}"),
-            Self::Between(holder) => write!(f, "nobody is certain to lead: {holder}"),
+            Self::Between(holder) => write!(f, "the leader is unclear: {holder}"),
         }
     }
 }

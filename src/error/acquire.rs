@@ -8,13 +8,13 @@ use thiserror::Error;
 
 use super::{
     Reports, Unsupported, WOULD_DEADLOCK,
-    acquire_text::{Contended, HoldTooLong, Quarantined, Ttl, others_wait},
+    acquire_text::{Contended, HoldTooLong, Quarantined, Ttl},
     named::NotAcquired,
 };
 use crate::{
     config::LockDelayTooLong,
     protocol::{Resource, ResourceError, Target},
-    text::rounded,
+    text::{counted, rounded},
 };
 
 /// The bounds of a suggested pause. None is shorter than what a header in whole seconds can say.
@@ -22,7 +22,7 @@ const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
 /// A resource may be released at any moment, however late its key would expire.
 const LONGEST_PAUSE_IF_HELD: Duration = Duration::from_secs(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(3600);
-/// Somebody has to see to the nodes, or they come back by themselves: nobody knows when.
+/// The nodes come back when an operator fixes them, or by themselves, at an unknown time.
 const PAUSE_IN_AN_OUTAGE: Duration = Duration::from_secs(5);
 
 /// Why a resource was not acquired.
@@ -36,7 +36,7 @@ const PAUSE_IN_AN_OUTAGE: Duration = Duration::from_secs(5);
 #[derive(Clone, Error)]
 #[non_exhaustive]
 pub enum AcquireError {
-    /// Busy: somebody else holds the resource, or several asked at once and none got a quorum; or another lease of this
+    /// Busy: another client holds the resource, or several asked at once and none got a quorum; or another lease of this
     /// process has it, which [`Reports::held_here`] says. Nothing of this attempt stays on the nodes. Wait longer, or try again after [`suggested_pause`](AcquireError::suggested_pause).
     #[error("{}", Contended { target, waited, expires_in, resource, nodes })]
     Contended {
@@ -71,12 +71,12 @@ pub enum AcquireError {
         /// What each node said.
         nodes: Reports,
     },
-    /// Broken: so many nodes failed that nobody could acquire anything. What was set elsewhere is being
-    /// released. See to the nodes that the reports name; waiting alone does not help.
+    /// Broken: so many nodes failed that no client could acquire anything. Locks set on the other nodes are being
+    /// released. Fix the nodes that the reports name; retrying alone does not help.
     #[error(
-        "{}too few nodes answered, granted {granted} of {needed} needed; what may have been set is being released; see to the \
-         nodes that failed, waiting alone does not mend them{}",
-        NotAcquired(target), .nodes.after(": ")
+        "{}no quorum ({granted} of {} granted); partial locks are being released; fix the nodes that failed, since \
+         retrying alone does not help{}",
+        NotAcquired(target), counted(*needed, "needed node"), .nodes.after(": ")
     )]
     NoQuorum {
         /// What was asked for.
@@ -88,11 +88,12 @@ pub enum AcquireError {
         /// What each node said.
         nodes: Reports,
     },
-    /// A quorum granted, so slowly that less than the minimum validity was left. It is being released. Use
-    /// a longer ttl, or look for what delays the nodes or this process.
+    /// A quorum granted, but so slowly that less than the minimum validity was left. The lock is being released. Use
+    /// a longer ttl, or find what delays the nodes or this process.
     #[error(
-        "{}a quorum granted too late, after {:?} of a ttl of {ttl:?}, which leaves less than the minimum validity of \
-         {min_validity:?}; it is being released; use a longer ttl, or see what delays the nodes or this process",
+        "{}a quorum granted too late, after {:?} of a ttl of {ttl:?}; less than the minimum validity of \
+         {min_validity:?} was left; the lock is being released; use a longer ttl, or find what delays the nodes or \
+         this process",
         NotAcquired(target), rounded(*elapsed)
     )]
     TooLate {
@@ -105,14 +106,15 @@ pub enum AcquireError {
         /// The least validity that was accepted.
         min_validity: Duration,
     },
-    /// Busy, too, but with this process: it has more acquires under way than the nodes answer. The caller's time was up
-    /// before its turn came, or its round timed out while others of this process were answered. Nothing was sent that
-    /// stays, and nothing is known of the resource. Wait longer, start fewer acquires at once, or see what makes the
-    /// nodes slow.
+    /// Busy, too, but with this process: it has more acquires in flight than the nodes answer. The caller's time was up
+    /// before its turn came, or its round timed out while others of this process were answered. Nothing stays on the
+    /// nodes, and the state of the resource is unknown. Wait longer, start fewer acquires at once, or find what slows
+    /// the nodes.
     #[error(
-        "{}this process has more acquires under way than the nodes answer: not done after {:?}, {}; nothing stays on the \
-         nodes, and nothing is known of the resource; wait longer, start fewer at once, or see what makes the nodes slow",
-        NotAcquired(target), rounded(*waited), others_wait(*waiting)
+        "{}too many acquires are in flight in this process; timed out after {:?} with {} waiting; nothing stays on \
+         the nodes; the state of the resource is unknown; wait longer, start fewer at once, or find what slows the \
+         nodes",
+        NotAcquired(target), rounded(*waited), counted(*waiting, "other")
     )]
     Crowded {
         /// What was asked for.
@@ -124,10 +126,10 @@ pub enum AcquireError {
     },
     /// The name cannot be a resource, or these names cannot be locked at once, or no semaphore has so many permits. Nothing
     /// was sent. The field says what is accepted.
-    #[error("this cannot be locked, and nothing was sent: {0}")]
+    #[error("invalid resource; nothing was sent: {0}")]
     Resource(ResourceError),
-    /// This kind of lease is not to be had from these nodes. Nothing was sent. The field says why.
-    #[error("the nodes cannot grant this kind of lease, and nothing was sent: {0}")]
+    /// These nodes cannot grant this kind of lease. Nothing was sent. The field says why.
+    #[error("the nodes cannot grant this kind of lease; nothing was sent: {0}")]
     Unsupported(Unsupported),
     /// The ttl is out of range, or leaves nothing after drift and minimum validity. Nothing was sent.
     /// Ask for a ttl between `min` and `max` that is longer than the minimum validity.
@@ -180,8 +182,8 @@ pub enum AcquireError {
     },
     /// The [`Redlock`](crate::Redlock) has been closed. Nothing was sent, or it is being undone. Acquire before closing.
     #[error(
-        "this redlock has been closed, by one of its clones perhaps; nothing stays on the nodes; acquire before closing, \
-         or connect another"
+        "this Redlock is closed, perhaps through a clone; nothing stays on the nodes; acquire before closing, or \
+         connect a new one"
     )]
     Closed,
     /// The runtime dropped the work, as one given by `Builder::runtime` may do when it ends. What had been
@@ -215,7 +217,7 @@ debug_is_text! { enum AcquireError {
 } }
 
 impl AcquireError {
-    /// A resource that somebody else holds, for a test of what is made of that: an answer 409, a later attempt.
+    /// A resource that another client holds, for a test of what is made of that: an answer 409, a later attempt.
     ///
     /// ```
     /// use std::time::Duration;
@@ -275,13 +277,13 @@ impl AcquireError {
         }
     }
 
-    /// Whether somebody else holds the resource: waiting or trying again helps.
+    /// Whether another client holds the resource: waiting or trying again helps.
     pub const fn is_contended(&self) -> bool {
         matches!(self, Self::Contended { .. })
     }
 
-    /// Whether waiting or trying again helps, for whatever reason: somebody else holds the resource, or this process
-    /// has too much under way. Only [`is_contended`](AcquireError::is_contended) says that somebody else is at work.
+    /// Whether waiting or trying again helps, for whatever reason: another client holds the resource, or this process
+    /// has too much in flight. Only [`is_contended`](AcquireError::is_contended) says that another client is at work.
     pub const fn is_busy(&self) -> bool {
         matches!(self, Self::Contended { .. } | Self::Crowded { .. })
     }
@@ -314,7 +316,7 @@ impl AcquireError {
             | Self::RuntimeEnded
             | Self::WouldDeadlock => return None,
         };
-        // Rounded up: whoever comes back a moment too early has waited in vain.
+        // Rounded up: a client that comes back a moment too early has waited in vain.
         let part_of_a_second = u64::from(pause.subsec_nanos() > 0);
         let whole = Duration::from_secs(pause.as_secs().saturating_add(part_of_a_second));
         Some(whole.clamp(SHORTEST_PAUSE, LONGEST_PAUSE))

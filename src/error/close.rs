@@ -25,8 +25,8 @@ pub enum CloseError {
     /// expires after the ttl and any lock-delay. Close earlier, or raise `close_timeout`; where a node is down nothing
     /// needs to be done.
     #[error(
-        "not done with {} at close_timeout, releases or rounds; what is under way goes on while the process lives, and what \
-         is left on the nodes expires after the ttl and any lock-delay; close earlier, or raise close_timeout",
+        "close_timeout passed with {} unfinished (releases or rounds); pending work goes on while the process lives; \
+         keys left on the nodes expire after the ttl and any lock-delay; close earlier, or raise close_timeout",
         counted(*unfinished, "operation")
     )]
     Unfinished {
@@ -35,11 +35,12 @@ pub enum CloseError {
     },
     /// `close_timeout` has passed before every lease was released. What was not confirmed is still being released while
     /// the process lives, and expires after the ttl and any lock-delay. Work that goes on under `run` keeps its key for so
-    /// long at most. Raise `close_timeout`, see to the nodes, or end the work when it is told that its lease is lost.
+    /// long at most. Raise `close_timeout`, fix the nodes, or end the work when it is told that its lease is lost.
     #[error(
-        "not all leases were released in close_timeout: {released} released, {gone} ended before, {unconfirmed} not \
-         confirmed, and {working} with work that goes on; what is left on the nodes expires after the ttl and any lock-delay, \
-         and others may have to wait until then; raise close_timeout, see to the nodes, or end work when its lease is lost"
+        "not all leases were released within close_timeout: {released} released, {gone} ended before, {unconfirmed} \
+         not confirmed, {working} with work that goes on; keys left on the nodes expire after the ttl and any \
+         lock-delay; other clients may have to wait until then; raise close_timeout, fix the nodes, or end work when \
+         its lease is lost"
     )]
     Unreleased {
         /// The leases that were released, each confirmed by a quorum.

@@ -19,29 +19,30 @@ use crate::{
 #[non_exhaustive]
 pub enum ConnectError {
     /// The configuration cannot work. Nothing has been connected. The field says what to change.
-    #[error("the configuration cannot be used, and nothing was connected: {0}")]
+    #[error("invalid configuration; nothing was connected: {0}")]
     Config(ConfigError),
     /// The blocking form was called on the very thread that has to answer it. Await it there, or block another thread.
     #[error("{WOULD_DEADLOCK}; nothing was connected; await it instead, or block another thread")]
     WouldDeadlock,
     /// Nodes were reached that must not vote, and without them there is no quorum, or not all nodes where
-    /// `require_all_nodes` asks for that; or one of them says that the list of nodes, or a setting, is wrong. Put them right,
+    /// `require_all_nodes` asks for that; or one of them says that the list of nodes, or a setting, is wrong. Fix them,
     /// or build without waiting for the nodes. All others have been tried too, so that all that must not vote are named, but
     /// for those that did not answer in time.
     #[error(
-        "{} of {} must not vote, and nothing was locked; do what is said of each, or use Builder::build, which does \
-         not wait for nodes: {nodes}",
+        "{} of {} must not vote; nothing was locked; fix each as told below, or use Builder::build, which does not \
+         wait for nodes: {nodes}",
         .nodes.refused().count(), counted(.nodes.0.len(), "node")
     )]
     Refused {
         /// How each node is.
         nodes: NodeStates,
     },
-    /// A quorum could be reached and not all nodes, which `require_all_nodes` asks for. See to the nodes that are down,
-    /// whose addresses may be wrong, or connect without that setting.
+    /// A quorum could be reached and not all nodes, which `require_all_nodes` asks for. Fix the nodes that are down,
+    /// or their addresses, or connect without that setting.
     #[error(
-        "not all nodes could be reached, as require_all_nodes asks for: {ready} of {needed}; nothing was locked or left \
-         there; see to those that are down and to their addresses, or connect without require_all_nodes: {nodes}"
+        "require_all_nodes is set, but only {ready} of {} could be reached; nothing was locked or left there; fix the \
+         nodes that are down or their addresses, or connect without require_all_nodes: {nodes}",
+        counted(*needed, "node")
     )]
     NotAllNodes {
         /// The nodes that are ready.
@@ -51,10 +52,10 @@ pub enum ConnectError {
         /// How each node is.
         nodes: NodeStates,
     },
-    /// Too few nodes could be reached within the connect timeout, or within `wait` by `wait_through_outages`. See to them, or build without waiting.
+    /// Too few nodes could be reached within the connect timeout, or within `wait` by `wait_through_outages`. Fix them, or build without waiting.
     #[error(
-        "{ready} of {} could be used in time, and nothing was locked; see to \
-         the others and to their addresses, or use Builder::build, which does not wait for nodes: {nodes}",
+        "no quorum: {ready} of {} usable in time; nothing was locked; fix the other nodes or their addresses, or use \
+         Builder::build, which does not wait for nodes: {nodes}",
         counted(*needed, "needed node")
     )]
     NoQuorum {
@@ -94,7 +95,7 @@ impl NodeStates {
         self.0.iter()
     }
 
-    /// Whether waiting is of no use before somebody has put nodes right: so many must not vote that the others are no quorum;
+    /// Whether waiting is useless until nodes are fixed: so many must not vote that the others are no quorum;
     /// or one of them says that the list of nodes, or a setting, is wrong. One that must not vote for a reason of its own, as
     /// with a wrong password, is none of that while the others are a quorum.
     ///

@@ -9,20 +9,20 @@ use thiserror::Error;
 use super::{AcquireError, Reports, WOULD_DEADLOCK, named::On};
 use crate::{
     protocol::{LossReason, Target},
-    text::rounded,
+    text::{counted, rounded},
 };
 
 /// Why a release was not confirmed. The lease is over in every case.
 #[derive(Clone, Error)]
 #[non_exhaustive]
 pub enum ReleaseError {
-    /// The lease had ended before: its key was gone, or somebody else's, on too many nodes. Nothing of ours
-    /// is left there. Check whether the work overlapped with somebody else's, and use a longer ttl.
+    /// The lease had ended before: its key was gone, or another client's, on too many nodes. Nothing of ours
+    /// is left there. Check whether the work overlapped with another holder's, and use a longer ttl.
     #[error(
-        "the lease{} had ended before its release: released on {released}, and gone or somebody else's on too many nodes; \
-         nothing of it is left there; check whether the work overlapped with somebody else's, and use a longer ttl or \
+        "the lease{} had ended before its release: released on {}; its key was gone or another client's on too many; \
+         nothing of it is left there; check whether the work overlapped with another holder's; use a longer ttl or \
          renewal{}",
-        On(target.as_ref()), .nodes.after_release(": ")
+        On(target.as_ref()), counted(*released, "node"), .nodes.after_release(": ")
     )]
     AlreadyEnded {
         /// What it was on; `None` where a test has made the error.
@@ -35,10 +35,10 @@ pub enum ReleaseError {
     /// Too few nodes confirmed. The release goes on in the background, and what cannot be reached expires
     /// after the ttl and any lock-delay. Nothing needs to be done; others may have to wait until then.
     #[error(
-        "too few nodes confirmed the release of the lease{}: {released} of {needed} needed; it goes on in the background, and what \
-         cannot be reached expires after the ttl and any lock-delay; nothing needs to be done, others may have to wait \
-         until then{}",
-        On(target.as_ref()), .nodes.after_release(": ")
+        "the release of the lease{} is unconfirmed: {released} of {} confirmed it; it goes on in the background; keys \
+         out of reach expire after the ttl and any lock-delay; nothing needs to be done; other clients may have to \
+         wait until then{}",
+        On(target.as_ref()), counted(*needed, "needed node"), .nodes.after_release(": ")
     )]
     Unconfirmed {
         /// What it was on; `None` where a test has made the error.
@@ -53,7 +53,7 @@ pub enum ReleaseError {
     /// [`Redlock::shutdown`](crate::Redlock::shutdown) has released the lease before, and reports whether that was
     /// confirmed. Nothing needs to be done.
     #[error(
-        "the lease was released by the shutdown of this process, which reports how that went; nothing needs to be done"
+        "the shutdown of this process released the lease, and reports how that went; nothing needs to be done"
     )]
     ShutDown,
     /// The runtime dropped the work. The key expires after the ttl and any lock-delay. Keep that runtime alive. In a process
@@ -79,14 +79,14 @@ debug_is_text! { enum ReleaseError {
     WouldDeadlock,
 } }
 
-/// A lease is over: somebody else may hold the resource now. Stop the work, and acquire anew. What is left on
+/// A lease is over: another client may hold the resource now. Stop the work, and acquire anew. What is left on
 /// the nodes expires, or has been released.
 ///
 /// Its text names the resource and, where a renewal has failed before, what each node said to that.
 #[derive(Clone, Eq, Error, PartialEq)]
 #[error(
-    "the lease{} is lost, {reason}; what is left of it expires or is being released; stop the work, since somebody else may \
-     hold the resource now, and acquire anew{}",
+    "the lease{} is lost: {reason}; keys left on the nodes expire or are being released; another client may hold the \
+     resource now; stop the work, and acquire anew{}",
     On(self.target()), self.nodes().map(|nodes| nodes.after_extension(": ")).unwrap_or_default()
 )]
 #[non_exhaustive]
@@ -118,7 +118,7 @@ impl LeaseLost {
     /// use quorlock::{LeaseLost, LossReason, protocol::{Resource, Target}};
     ///
     /// let lost = LeaseLost::new(LossReason::Gone).on(Target::from(Resource::new("invoice:42")?), None);
-    /// assert!(lost.to_string().starts_with("the lease on the resource `invoice:42` is lost, "));
+    /// assert!(lost.to_string().starts_with("the lease on the resource `invoice:42` is lost: "));
     /// # Ok::<(), quorlock::ResourceError>(())
     /// ```
     #[must_use]
@@ -141,9 +141,7 @@ impl LeaseLost {
 /// The lease has no fencing token: the builder was told [`classic`](crate::Builder::classic), where nodes count nothing.
 /// Build without it, in every process; or let the store tell a repeat by something else than the token.
 #[derive(Clone, Copy, Eq, Error, PartialEq)]
-#[error(
-    "in classic mode a lease has no fencing token: build without `classic()`, in every process"
-)]
+#[error("in classic mode a lease has no fencing token; build without `classic()` in every process")]
 #[non_exhaustive]
 pub struct NoToken;
 
@@ -159,8 +157,8 @@ pub enum ExtendError {
     /// Too few nodes answered. The lease is as valid as before, and its key stays on the nodes. Try again
     /// while there is time, or finish within what is left.
     #[error(
-        "too few nodes answered the extension; the lease{} is as valid as before, for {:?} more, and its key stays; try again \
-         while there is time, or finish within that{}",
+        "too few nodes answered the extension; the lease{} is as valid as before, for {:?} more; its key stays on the \
+         nodes; try again, or finish, within that time{}",
         On(target.as_ref()), rounded(*validity), .nodes.after_extension(": ")
     )]
     InDoubt {
@@ -174,14 +172,14 @@ pub enum ExtendError {
     /// The blocking form was called on the very thread that has to answer it. Nothing was sent. Await it there, or block
     /// another thread.
     #[error(
-        "{WOULD_DEADLOCK}; nothing was sent, and the lease is as valid as before; await it instead, or block another thread"
+        "{WOULD_DEADLOCK}; nothing was sent; the lease is as valid as before; await it instead, or block another thread"
     )]
     WouldDeadlock,
     /// The lease was held for as long as `max_hold` allows. Nothing was sent, and it is as valid as before.
     /// Finish within what is left, or raise the limit.
     #[error(
-        "the lease{} was held for as long as max_hold allows; nothing was sent, and it is as valid as before, for {:?} more; \
-         finish within that, split the work, or raise max_hold",
+        "the lease{} was held for as long as max_hold allows; nothing was sent; it is as valid as before, for {:?} \
+         more; finish within that time, split the work, or raise max_hold",
         On(target.as_ref()), rounded(*validity)
     )]
     MaxHold {

@@ -2,7 +2,7 @@
 //!
 //! It keeps two things apart that users must treat differently: *busy*, where waiting helps, and
 //! *broken*, where it does not. Each text is complete: it says the cause, with that of the cause, what is left behind,
-//! and what to do, in one line. So no error here has a `source()`: whoever prints the chain would read it twice.
+//! and what to do, in one line. So no error here has a `source()`: a program that prints the chain would print it twice.
 
 mod acquire;
 mod acquire_text;

@@ -17,7 +17,7 @@ use crate::{
 pub enum NodeOutcome {
     /// It did what it was asked. In a failed acquire it is being undone.
     Granted,
-    /// The resource is held by somebody else there, or (in a release) is not ours any more.
+    /// The resource is held by another client there, or (in a release) is not ours any more.
     Denied(Denial),
     /// It gave no usable answer.
     Failed(NodeError),
@@ -60,7 +60,7 @@ fn denied(denial: &Denial) -> Said {
         return Said::plain("its key is gone");
     }
     if denial.behind.is_some() {
-        return Said::plain("free, and kept for those who wait");
+        return Said::plain("free but reserved for waiting clients");
     }
     match (&denial.holder, denial.remaining) {
         (Some(holder), remaining) => {
@@ -72,8 +72,8 @@ fn denied(denial: &Denial) -> Said {
                 None => Said::plain(format_args!("{holder}, no expiry known")),
             }
         }
-        (None, Some(remaining)) => Said::lasting("held by somebody else for", remaining),
-        (None, None) => Said::plain("held by somebody else"),
+        (None, Some(remaining)) => Said::lasting("held by another client for", remaining),
+        (None, None) => Said::plain("held by another client"),
     }
 }
 
@@ -126,7 +126,7 @@ impl Reports {
         })
     }
 
-    /// The reports of the nodes on which somebody else holds the resource; of a release, also of those on which its
+    /// The reports of the nodes on which another client holds the resource; of a release, also of those on which its
     /// key is gone.
     pub fn denials(&self) -> impl Iterator<Item = (&NodeReport, &Denial)> {
         self.nodes.iter().filter_map(|report| match &report.outcome {
@@ -135,7 +135,7 @@ impl Reports {
         })
     }
 
-    /// Whom most of the nodes name that say that somebody else holds the resource, as it stands in their keys.
+    /// The holder that most of the denying nodes name, as it stands in their keys.
     pub(crate) fn holder(&self) -> Option<String> {
         if let Some(owner) = self.held_here {
             return Some(owner.to_string());
@@ -145,7 +145,7 @@ impl Reports {
         named().max_by_key(votes).map(|holder| holder.escape_ascii().to_string())
     }
 
-    /// What the one calls itself whom most of the nodes name, where they know: see
+    /// The label of the holder that most of the nodes name, where they know it: see
     /// [`Builder::label`](crate::Builder::label).
     #[must_use]
     pub fn label(&self) -> Option<&Label> {
@@ -167,8 +167,8 @@ impl Reports {
         self
     }
 
-    /// Whether no holder is in the way: the nodes that denied found the resource free, and kept it for those who wait in
-    /// line for it. Waiting stands in that line; trying again and again does not.
+    /// Whether no holder is in the way: the nodes that denied found the resource free, and reserve it for the clients that
+    /// wait in line. Waiting stands in that line; trying again and again does not.
     #[must_use]
     pub fn are_for_those_who_wait(&self) -> bool {
         let mut denials = self.denials().map(|(_, denial)| denial.behind.is_some()).peekable();

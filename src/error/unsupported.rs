@@ -1,4 +1,4 @@
-//! Why a kind of lease is not to be had from these nodes: in classic mode, or of a node of a user's.
+//! Why these nodes cannot grant a kind of lease: in classic mode, or of a custom node.
 //!
 //! One error for all kinds: what a node would have to be able to do stands in it.
 
@@ -9,7 +9,7 @@ use thiserror::Error;
 use super::AcquireError;
 use crate::protocol::NodeId;
 
-/// Why a kind of lease is not to be had from these nodes. Nothing has been sent.
+/// Why these nodes cannot grant a kind of lease. Nothing has been sent.
 #[derive(Clone, Eq, Error, PartialEq)]
 #[non_exhaustive]
 pub enum Unsupported {
@@ -20,7 +20,7 @@ pub enum Unsupported {
         /// What it would have to be able to do.
         ability: Ability,
     },
-    /// A node of a user's cannot do it. Have it do so, and say so by the method of [`Node`](crate::node::Node) that the text
+    /// A custom node cannot do it. Implement it there, and say so by the method of [`Node`](crate::node::Node) that the text
     /// names.
     #[error("{node} ({address}) {}; see Node::{}", ability.lacking(), ability.method())]
     Node {
@@ -58,10 +58,10 @@ impl Ability {
     const fn words(self) -> (&'static str, &'static str) {
         match self {
             Self::Sets => ("takes one key at a time", "takes_sets"),
-            Self::Readers => ("knows no readers", "takes_readers"),
-            Self::Slots => ("does not pick a permit that is free", "picks_slots"),
+            Self::Readers => ("supports no readers", "takes_readers"),
+            Self::Slots => ("cannot pick a free permit", "picks_slots"),
             // Every node of a user's counts tokens.
-            Self::Elections => ("keeps no terms and no words of leaders", "call"),
+            Self::Elections => ("keeps no election terms and no texts of leaders", "call"),
         }
     }
 

@@ -21,18 +21,18 @@ use crate::{
 pub enum FleetError {
     /// In classic mode a node keeps no list and no longest ttl. Nothing was sent. Leave classic mode out.
     #[error(
-        "in classic mode a node keeps no list of nodes and no longest ttl, and nothing was sent; leave classic mode out"
+        "in classic mode a node keeps no list of nodes and no longest ttl; nothing was sent; leave classic mode out"
     )]
     Classic,
-    /// These nodes did not answer, or refused, and nothing was lowered. Bring them back, or see to what they say.
-    #[error("all nodes have to answer, and nothing was lowered; see to those that did not{}", failed(.nodes))]
+    /// These nodes did not answer, or refused, and nothing was lowered. Bring them back, or fix what they report.
+    #[error("all nodes must answer; nothing was lowered; fix those that did not{}", failed(.nodes))]
     NotAll {
         /// The nodes that did not answer, and why.
         nodes: Vec<(Arc<str>, NodeError)>,
     },
-    /// No node has told its keys: none can be reached, or the user lacks the right `+scan`. See to the nodes, or grant it.
+    /// No node has listed its keys: none can be reached, or the user lacks the right `+scan`. Fix the nodes, or grant it.
     #[error(
-        "no node tells its keys, see whether they can be reached and whether the user has the right +scan: {nodes}"
+        "no node lists its keys; check that the nodes can be reached and that the user has the right +scan: {nodes}"
     )]
     NotTold {
         /// What each node said.
@@ -40,7 +40,7 @@ pub enum FleetError {
     },
     /// The runtime has ended, or the process was forked since: make a new [`Redlock`](crate::Redlock).
     #[error(
-        "the runtime of this redlock has ended, or this process was forked; connect another in the process that asks"
+        "the runtime of this Redlock ended, or this process was forked; connect a new one in the process that asks"
     )]
     RuntimeEnded,
     /// The thread that would have to give the answer was about to wait for it. Nothing was asked.

@@ -14,7 +14,7 @@ pub enum Severity {
     Note,
     /// Locks work, and will not, or not as well, when something else happens.
     Warning,
-    /// A node does not take part, locks are not safe, or nothing can be acquired: somebody has to see to it.
+    /// A node does not take part, locks are not safe, or nothing can be acquired: an operator has to act.
     Error,
 }
 
@@ -69,7 +69,7 @@ ills! {
     NotReached "not-reached",
     /// User or password are not accepted, or there is none.
     WrongCredentials "wrong-credentials",
-    /// Its user may not run a command that is needed.
+    /// Its ACL user lacks a command that is needed.
     MissingRight "missing-right",
     /// Its version is too old.
     TooOld "too-old",
@@ -111,13 +111,13 @@ ills! {
     DangerKey "danger-key",
     /// It was told of leases that are longer than those of this process.
     MaxTtlDiffers "max-ttl-differs",
-    /// It does not wake waiters.
+    /// It wakes no waiters.
     NoLine "no-line",
     /// What is sent to it can be read on the way.
     NotEncrypted "not-encrypted",
 }
 
-/// One thing that somebody should know, or see to.
+/// One thing that an operator should know, or fix.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Finding {

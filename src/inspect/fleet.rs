@@ -27,12 +27,12 @@ fn quorum(inspection: &Inspection) -> Option<Finding> {
         .filter(|node| matches!(node.status.state, NodeState::Quarantined { .. }))
         .count();
     let remedy = if votes + waits >= *needed {
-        "enough of the others are in quarantine, which ends by itself: wait, and look again"
+        "enough of the others are in quarantine, which ends by itself; wait, and look again"
     } else {
-        "see to the nodes below"
+        "fix the nodes below"
     };
     let cause = format!(
-        "votes: {votes} of {}, too few for a quorum of {needed}, so that nothing can be acquired or renewed",
+        "votes: {votes} of {}, too few for a quorum of {needed}; nothing can be acquired or renewed",
         counted(nodes.len(), "node")
     );
     Some(Finding::new(Severity::Error, Ill::NoQuorum, cause, remedy))
@@ -45,10 +45,10 @@ fn number(inspection: &Inspection) -> Option<Finding> {
     }
     let tolerated = nodes - inspection.needed;
     let cause = format!(
-        "{nodes} nodes tolerate the loss of {tolerated}, as {} would, and there is one more that can fail",
-        nodes - 1
+        "{nodes} nodes tolerate the loss of {tolerated}, like {}, but one more can fail",
+        counted(nodes - 1, "node")
     );
-    let remedy = "have an odd number of nodes; docs/deploying.md says how to change it";
+    let remedy = "use an odd number of nodes; docs/deploying.md says how to change it";
     Some(Finding::new(Severity::Note, Ill::EvenNumber, cause, remedy))
 }
 
@@ -61,12 +61,13 @@ fn settings(inspection: &Inspection) -> Vec<Finding> {
     let mut found = Vec::new();
     if settings.skip_quarantine && !settings.classic {
         found.push(danger(
-            "danger_skip_quarantine is set: a node that has forgotten leases votes at once, and two may hold one resource",
+            "danger_skip_quarantine is set; a node that has forgotten leases votes at once, and two clients may hold \
+             one resource",
         ));
     }
     if settings.allow_eviction {
         found.push(danger(
-            "danger_allow_eviction is set: a node may evict a lock that is held, and two may hold one resource",
+            "danger_allow_eviction is set; a node may evict a held lock, and two clients may hold one resource",
         ));
     }
     found
@@ -77,10 +78,10 @@ fn own_clock(inspection: &Inspection) -> Option<Finding> {
     let shown = Duration::from_micros(u64::try_from(off.unsigned_abs()).unwrap_or(u64::MAX));
     let sense = if off > 0 { "behind" } else { "ahead of" };
     let cause = format!(
-        "the clock of this machine is {:.3} s {sense} those of {nodes} nodes that agree; tokens that begin anew after a \
-         majority was lost, and the times that `holder` tells, follow it",
+        "the clock of this machine is {:.3} s {sense} those of {nodes} nodes that agree; tokens that begin anew after \
+         the loss of a majority, and the times that `holder` shows, follow it",
         shown.as_secs_f64()
     );
-    let remedy = "have this machine's clock set by NTP";
+    let remedy = "set this machine's clock by NTP";
     Some(Finding::new(Severity::Warning, Ill::ClockOff, cause, remedy))
 }

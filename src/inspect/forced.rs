@@ -1,4 +1,4 @@
-//! A resource that is taken from its holder, by somebody who knows that this holder must not have it any more.
+//! A resource that an operator takes from its holder, knowing that this holder must not have it any more.
 //!
 //! It decides when there is a holder to take it from: one whom a quorum names, by a name of ours. It must never delete a key of
 //! another program's, nor one of an owner whom nobody has named: all that it deletes is the key of that one owner.
@@ -38,7 +38,7 @@ pub struct Forced {
     /// Larger than every token of that holder: what is to be told to each store that compares tokens, so that whatever that
     /// holder still sends is refused. `None` in classic mode, which knows no tokens.
     pub fence: Option<FencingToken>,
-    /// Who had it next, if somebody waited for it: its token is the fence, and the store learns of it by that one's first
+    /// Who had it next, if a client waited for it: its token is the fence, and the store learns of it by that one's first
     /// write.
     pub next: Option<HeldBy>,
 }
@@ -48,37 +48,37 @@ pub struct Forced {
 #[non_exhaustive]
 pub enum ForceError {
     /// The name cannot be locked, so that nobody holds it. Nothing was sent.
-    #[error("this resource cannot be locked, so that nobody holds it: {0}")]
+    #[error("invalid resource, so it has no holder; nothing was sent: {0}")]
     Resource(ResourceError),
     /// Nobody holds it. Nothing was changed. A permit of a semaphore is held by the name of its slot, as in `api/0`.
     #[error(
-        "nobody holds it, nothing was changed; a permit of a semaphore is held as a resource of its own, as in `api/0`"
+        "nobody holds it; nothing was changed; a permit of a semaphore is held as a resource of its own, as in `api/0`"
     )]
     Free,
     /// No quorum of nodes names one and the same holder. Nothing was changed. What a minority has kept of a lease that is over
-    /// ends by itself; where too few nodes answer, see to those first.
-    #[error("no quorum of nodes names one holder, nothing was changed{}", said(.nodes))]
+    /// ends by itself; where too few nodes answer, fix those first.
+    #[error("no quorum of nodes names one holder; nothing was changed{}", said(.nodes))]
     Unclear {
         /// What each node says.
         nodes: Vec<NodeSighting>,
     },
-    /// Readers share it, each with a name of its own, which nobody is told. Nothing was changed. End those processes, or wait
+    /// Readers share it, each under a name of its own, which nodes do not tell. Nothing was changed. End those processes, or wait
     /// for their leases to end.
-    #[error("readers share it, and nothing was changed; end their processes, or wait{}", at_most(.remaining))]
+    #[error("readers share it; nothing was changed; end their processes, or wait{}", at_most(.remaining))]
     Readers {
         /// For how long they have it at most, if none of them renews.
         remaining: Option<Duration>,
     },
-    /// Its key is of another program or library. Nothing was changed. What it means is known there; delete the key by hand only
-    /// if nothing depends on it.
-    #[error("its key is of another program or library, and nothing was changed: {0}")]
+    /// Its key belongs to another program or library. Nothing was changed. Only that program knows what it means; delete the
+    /// key by hand only if nothing depends on it.
+    #[error("its key belongs to another program or library; nothing was changed: {0}")]
     Foreign(Box<HeldBy>),
     /// It is held by another owner than the one from whom it was to be taken. Nothing was changed.
-    #[error("somebody else holds it by now, and nothing was changed: {0}")]
+    #[error("another client holds it by now; nothing was changed: {0}")]
     Changed(Box<HeldBy>),
     /// Fewer nodes than a quorum have said that the key of that holder is gone. What was deleted stays so, and the holder may
-    /// have it set again there: see to the nodes, and try again.
-    #[error("the key is gone by the word of {gone} of {} alone; the lease may go on; see to the others and try again{}", counted(*needed, "needed node"), failed(.nodes))]
+    /// set it again there: fix the nodes, and try again.
+    #[error("the key is gone on {gone} of {} only; the lease may go on; fix the other nodes, and try again{}", counted(*needed, "needed node"), failed(.nodes))]
     NotReleased {
         /// Who holds it.
         was: Box<HeldBy>,
@@ -92,7 +92,7 @@ pub enum ForceError {
     /// Its keys were deleted, and that holder has set them again each time, for seconds: the lease may go on. End that process,
     /// or try again.
     #[error(
-        "its keys were deleted and its holder has set them again each time, so that the lease may go on; end that process, or try again"
+        "its holder set the deleted keys again each time, so the lease may go on; end that process, or try again"
     )]
     SetAgain {
         /// Who holds it.
@@ -101,7 +101,8 @@ pub enum ForceError {
     /// The lease is ended, and no larger token was won in time: a store may still take what that holder sends. Try to acquire
     /// the resource once, which raises the counter.
     #[error(
-        "its lease is ended, but no larger token was won, so that a store may still take what its holder sends; acquire it once: {error}"
+        "its lease has ended, but no larger token was won; a store may still accept what its holder sends; acquire it \
+         once: {error}"
     )]
     NotRaised {
         /// Who held it.
@@ -111,7 +112,7 @@ pub enum ForceError {
     },
     /// The runtime has ended, or the process was forked since: make a new [`Redlock`](crate::Redlock).
     #[error(
-        "the runtime of this redlock has ended, or this process was forked; connect another in the process that asks"
+        "the runtime of this Redlock ended, or this process was forked; connect a new one in the process that asks"
     )]
     RuntimeEnded,
     /// The thread that would have to give the answer was about to wait for it. Nothing was sent.
@@ -200,7 +201,7 @@ impl Taking<'_> {
         let answers = engine.process().awaits(answers).await;
         let answers = answers.and_then(Result::ok).ok_or(ForceError::RuntimeEnded)?;
         let needed = Quorum::of(answers.len()).needed();
-        // A node that has refused has no such key, or one of somebody else's: of that owner it is gone either way.
+        // A node that has refused has no such key, or one of another owner: of that owner it is gone either way.
         let gone = answers.iter().filter(|answer| answer.is_ok()).count();
         if gone < needed {
             let nodes = engine.addresses().zip(answers);
@@ -218,7 +219,8 @@ impl Taking<'_> {
         Ok(())
     }
 
-    /// A grant of one's own, which has a larger token than all before it, given back at once; or that of another client that came first.
+    /// A grant of one's own, which has a larger token than all before it, given back at once; or that of the client that
+    /// came first.
     async fn raise(
         &mut self,
         until: Timestamp,

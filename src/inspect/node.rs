@@ -52,16 +52,16 @@ fn standing(inspection: &Inspection, node: &NodeFacts) -> Option<Finding> {
         NodeState::Quarantined { remaining } => {
             let (cause, remedy) = if remaining.is_zero() {
                 (
-                    "its quarantine is over, and it is held back until enough of the others can be asked".to_owned(),
-                    "bring the other nodes back; with strict_admission an operator has to admit it (docs/deploying.md)",
+                    "its quarantine is over; it is held back until enough of the others can be asked".to_owned(),
+                    "bring the other nodes back; with strict_admission an operator must admit it (docs/deploying.md)",
                 )
             } else {
                 (
                     format!(
-                        "it may have forgotten leases, and does not vote for about {} s more",
+                        "it may have forgotten leases, so it does not vote for about {} s more",
                         remaining.as_secs() + 1
                     ),
-                    "wait; where it did not restart and is not new, see why it lost its data or its clock jumped",
+                    "wait; if it neither restarted nor is new, find why it lost its data or its clock jumped",
                 )
             };
             Some(Finding::new(Severity::Warning, Ill::Quarantined, cause, remedy))
@@ -71,15 +71,15 @@ fn standing(inspection: &Inspection, node: &NodeFacts) -> Option<Finding> {
         NodeState::Down { reason } => Some(Finding::new(
             Severity::Error,
             Ill::NotVoting,
-            format!("it answers, and does not vote: {reason}"),
-            "see to that; it is tried again by itself",
+            format!("it answers but does not vote: {reason}"),
+            "fix that; it is tried again by itself",
         )),
         NodeState::Connecting => {
             let (ill, limit) = (Ill::NotVoting, inspection.settings.node_timeout);
             let cause = format!(
-                "it answers, and does not vote yet: it is looked at still (node_timeout is {limit:?})"
+                "it answers but does not vote yet; it is still being checked (node_timeout is {limit:?})"
             );
-            let remedy = "look again; where that lasts, see to its round trips";
+            let remedy = "look again; if that lasts, check its round trips";
             Some(Finding::new(Severity::Warning, ill, cause, remedy))
         }
     }

@@ -23,8 +23,7 @@ const SLOWER: u32 = 10;
 pub(super) fn slow(Seen { inspection, node, server }: &Seen<'_>) -> Option<Found> {
     let limit = inspection.settings.node_timeout;
     if server.unanswered > 0 {
-        let cause =
-            format!("{} of its replies did not come within the connect timeout", server.unanswered);
+        let cause = format!("{} of its replies missed the connect timeout", server.unanswered);
         return found(Severity::Error, cause);
     }
     let trips = node.round_trips()?;
@@ -34,7 +33,7 @@ pub(super) fn slow(Seen { inspection, node, server }: &Seen<'_>) -> Option<Found
     let shown = rounded(trips.median);
     if median >= limit {
         let cause = format!(
-            "its replies take {shown:?}, longer than node_timeout ({limit:?}), so that its votes come too late"
+            "its replies take {shown:?}, longer than node_timeout ({limit:?}), so its votes come too late"
         );
         return found(Severity::Error, cause);
     }
@@ -49,7 +48,7 @@ pub(super) fn slow(Seen { inspection, node, server }: &Seen<'_>) -> Option<Found
         return None;
     }
     let beside = match typical {
-        Some(typical) if much_slower => format!("those of the others {:?}", rounded(typical)),
+        Some(typical) if much_slower => format!("those of other nodes {:?}", rounded(typical)),
         _ => format!("node_timeout is {limit:?}"),
     };
     found(Severity::Warning, format!("its replies take {shown:?}, and {beside}"))
@@ -67,8 +66,8 @@ pub(super) fn clock_off(Seen { inspection, node, .. }: &Seen<'_>) -> Option<Foun
     let severity = if off_by >= FAR_OFF { Severity::Error } else { Severity::Warning };
     let sense = if off > 0 { "ahead" } else { "behind" };
     let cause = format!(
-        "its clock is {:.3} s {sense}: no lease is the worse for it, but tokens that begin anew after a majority was lost \
-         may be smaller than those of before",
+        "its clock is {:.3} s {sense}; leases are not affected; tokens that begin anew after the loss of a majority \
+         may be smaller than before",
         off_by.as_secs_f64()
     );
     found(severity, cause)
@@ -76,7 +75,7 @@ pub(super) fn clock_off(Seen { inspection, node, .. }: &Seen<'_>) -> Option<Foun
 
 pub(super) fn clock_drifts(Seen { inspection, node, .. }: &Seen<'_>) -> Option<Found> {
     let Some(sure) = node.clock()?.rate?.sure() else {
-        let cause = "its clock has jumped while it was looked at, or does not run evenly: its keys may expire early or late";
+        let cause = "its clock jumped during the inspection, or runs unevenly; its keys may expire early or late";
         return found(Severity::Error, cause);
     };
     if sure.abs() < DRIFTS {
@@ -86,7 +85,7 @@ pub(super) fn clock_drifts(Seen { inspection, node, .. }: &Seen<'_>) -> Option<F
     let severity = if sure.abs() >= allowed { Severity::Error } else { Severity::Warning };
     let (verb, follows) = if sure > 0.0 { ("gains", "early") } else { ("loses", "late") };
     let cause = format!(
-        "its clock {verb} {:.1} ms each second, so that keys expire {follows} there; leases allow for {:.1} ms",
+        "its clock {verb} {:.1} ms each second, so keys expire {follows} there; leases allow for {:.1} ms",
         sure.abs() / 1000.0,
         allowed / 1000.0
     );

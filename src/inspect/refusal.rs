@@ -1,11 +1,11 @@
-//! What it is called that a node was refused, or could not be asked.
+//! The findings of nodes that were refused, or could not be asked.
 //!
 //! It decides nothing: the text of a refusal names its remedy already, and is told as it is.
 
 use super::{Finding, Ill, Severity};
 use crate::node::{NodeError, Refusal};
 
-/// What is found of a node that was refused. Its text says what it is, a comma, and what to do.
+/// The finding of a refused node. Its text says the cause, a semicolon, and what to do.
 pub(super) fn refused(refusal: &Refusal) -> Finding {
     let ill = match refusal {
         Refusal::SameServer { .. } => Ill::SameServer,
@@ -21,7 +21,7 @@ pub(super) fn refused(refusal: &Refusal) -> Finding {
     Finding::new(
         Severity::Error,
         ill,
-        format!("it does not take part: {refusal}"),
+        format!("it does not take part; {refusal}"),
         "it is checked again by itself once that is done",
     )
 }
@@ -33,14 +33,14 @@ pub(super) fn not_asked(error: &NodeError) -> Finding {
         NodeError::Rejected { .. } => Finding::new(
             Severity::Note,
             Ill::NotReached,
-            format!("nothing is known of its server: {error}"),
-            "a node of one's own may implement `examine`",
+            format!("its server cannot be inspected: {error}"),
+            "a custom node may implement `examine`",
         ),
         error => Finding::new(
             Severity::Error,
             Ill::NotReached,
             format!("it could not be asked: {error}"),
-            "see whether the server runs, whether its address is right, and what is between it and this machine",
+            "check that the server runs, that its address is right, and the network between it and this machine",
         ),
     }
 }

@@ -27,19 +27,19 @@ const RULES: [Rule; 19] = [
     rule(Ill::Cluster, cluster, "configure independent masters (`cluster-enabled no`)"),
     rule(Ill::SameServer, same_server, "configure each server once"),
     rule(Ill::DifferentServers, different_servers, "have one server behind each address, without a proxy or a balancer"),
-    rule(Ill::HasReplicas, has_replicas, "switch replication and failover off for these nodes: the quorum is what bears the loss of one"),
+    rule(Ill::HasReplicas, has_replicas, "switch replication and failover off for these nodes; the quorum already bears the loss of one"),
     rule(Ill::MissingRight, missing_right, "ACL SETUSER <user>"),
     rule(Ill::MayEvict, may_evict, "CONFIG SET maxmemory-policy noeviction, and the same in its configuration"),
-    rule(Ill::MemoryFull, memory_full, "raise its maxmemory, or see what else fills it; docs/deploying.md says what locks take"),
-    rule(Ill::NotPersistent, not_persistent, "set `appendonly yes` and `appendfsync always`, or keep a node that went down unreachable for longer than the longest ttl (docs/deploying.md, Classic mode); or leave classic mode"),
+    rule(Ill::MemoryFull, memory_full, "raise its maxmemory, or find what else fills it; docs/deploying.md says what locks take"),
+    rule(Ill::NotPersistent, not_persistent, "set `appendonly yes` and `appendfsync always`; or keep a node that went down unreachable for longer than the longest ttl (docs/deploying.md, Classic mode); or leave classic mode"),
     rule(Ill::NotWritten, not_written, "free its disk; where nothing has to be kept, switch snapshots off with `save \"\"`"),
-    rule(Ill::Slow, slow, "see to its load, to slow commands of others on it (SLOWLOG GET), and to the network; or raise node_timeout"),
-    rule(Ill::ClockOff, clock_off, "have its clock set by NTP"),
-    rule(Ill::ClockDrifts, clock_drifts, "see to what sets its clock, and to its machine: a virtual one may be starved or have been moved"),
-    rule(Ill::DatabaseDiffers, database_differs, "let the URLs of all nodes in all processes name the same database; where it is meant, all processes have to name it so"),
+    rule(Ill::Slow, slow, "check its load, slow commands of others on it (SLOWLOG GET), and the network; or raise node_timeout"),
+    rule(Ill::ClockOff, clock_off, "set its clock by NTP"),
+    rule(Ill::ClockDrifts, clock_drifts, "check what sets its clock, and its machine; a virtual machine may be starved, or was moved"),
+    rule(Ill::DatabaseDiffers, database_differs, "name the same database in the URLs of all nodes in all processes; if it is intended, all processes must name it so"),
     rule(Ill::DangerKey, danger_key, "DEL quorlock:throwaway, unless it is for development"),
     rule(Ill::MaxTtlDiffers, max_ttl_differs, "set max_ttl alike in every process, or lower it: quorlock fleet max-ttl DURATION"),
-    rule(Ill::NoLine, no_line, "give its user the rights of those who wait (docs/deploying.md, Rights)"),
+    rule(Ill::NoLine, no_line, "grant its user the rights of waiters (docs/deploying.md, Rights)"),
     rule(Ill::NotEncrypted, not_encrypted, "write rediss:// where the network is not trusted"),
 ];
 
@@ -47,7 +47,7 @@ const RULES: [Rule; 19] = [
 const LOST: Rule = rule(
     Ill::NotReached,
     lost,
-    "see whether the server was restarted, and what is between it and this machine",
+    "check whether the server restarted, and the network between it and this machine",
 );
 
 pub(super) fn findings(seen: &Seen<'_>) -> Vec<Finding> {
@@ -63,12 +63,13 @@ fn too_old(seen: &Seen<'_>) -> Option<Found> {
     let oldest = if seen.inspection.settings.classic { (6, 0) } else { (6, 2) };
     seen.server.speaks.filter(|speaks| *speaks < oldest)?;
     let version = seen.server.version.as_deref().unwrap_or("an old version");
-    found(Severity::Error, format!("it is {version}, which is too old, and does not vote"))
+    found(Severity::Error, format!("it is {version}, which is too old, so it does not vote"))
 }
 
 fn replica(seen: &Seen<'_>) -> Option<Found> {
     seen.server.role.as_deref().filter(|role| *role != "master")?;
-    let cause = "it is a replica, which takes no writes and may lack what its master granted, and does not vote";
+    let cause =
+        "it is a replica; it takes no writes, may lack what its master granted, and does not vote";
     found(Severity::Error, cause)
 }
 
@@ -76,7 +77,7 @@ fn cluster(seen: &Seen<'_>) -> Option<Found> {
     let is_part =
         seen.server.cluster == Some(true) || seen.server.mode.as_deref() == Some("cluster");
     let cause =
-        "it is part of a Redis Cluster, which moves keys to other servers, and does not vote";
+        "it is part of a Redis Cluster, which moves keys to other servers, so it does not vote";
     is_part.then(|| found(Severity::Error, cause)).flatten()
 }
 
@@ -87,7 +88,7 @@ fn same_server(Seen { inspection, node, server }: &Seen<'_>) -> Option<Found> {
         other.server.as_ref().is_ok_and(|other| other.run_id.as_ref() == Some(here))
     })?;
     let cause = format!(
-        "it is the same server as {} ({}), so that one vote would count twice",
+        "it is the same server as {} ({}), so one vote would count twice",
         same.node, same.status.address
     );
     found(Severity::Error, cause)
@@ -96,8 +97,8 @@ fn same_server(Seen { inspection, node, server }: &Seen<'_>) -> Option<Found> {
 fn different_servers(Seen { node, server, .. }: &Seen<'_>) -> Option<Found> {
     let (here, there) = (server.run_id.as_ref()?, node.status.identity.as_ref()?);
     let differs = node.status.state == NodeState::Ready && here != there;
-    let cause = "two connections to its address lead to different servers, so that a vote may be asked of one and \
-                 counted on the other";
+    let cause = "two connections to its address lead to different servers; a vote may be asked of one and counted on \
+                 the other";
     differs.then(|| found(Severity::Error, cause)).flatten()
 }
 
@@ -105,9 +106,9 @@ fn has_replicas(Seen { inspection, server, .. }: &Seen<'_>) -> Option<Found> {
     let replicas = server.replicas.filter(|replicas| *replicas > 0)?;
     let severity = if inspection.nodes.len() == 1 { Severity::Note } else { Severity::Warning };
     let follows = if inspection.settings.classic {
-        "one that is promoted has not all locks, and two may hold one resource"
+        "a promoted one lacks some locks, and two clients may hold one resource"
     } else {
-        "one that is promoted waits the quarantine"
+        "a promoted one waits out the quarantine first"
     };
     found(severity, format!("it has {replicas} replica(s): {follows}"))
 }
@@ -115,7 +116,7 @@ fn has_replicas(Seen { inspection, server, .. }: &Seen<'_>) -> Option<Found> {
 fn missing_right(seen: &Seen<'_>) -> Option<Found> {
     let rights = &seen.server.missing_rights;
     let rest: String = rights.iter().map(|right| format!(" +{right}")).collect();
-    let cause = "its user may not run all commands that locks take, and it does not vote";
+    let cause = "the ACL user lacks commands that locking needs, so this node does not vote";
     (!rights.is_empty()).then(|| Found(Severity::Error, cause.to_owned(), rest))
 }
 
@@ -131,13 +132,9 @@ fn evicts(server: &ServerFacts) -> Option<&str> {
 fn may_evict(Seen { inspection, server, .. }: &Seen<'_>) -> Option<Found> {
     let policy = evicts(server)?;
     let (severity, cause) = match (limit(server), inspection.settings.allow_eviction) {
-        (Some(_), false) => {
-            (Severity::Error, "it may evict locks that are held, and does not vote")
-        }
-        (Some(_), true) => {
-            (Severity::Warning, "it may evict locks that are held, and votes all the same")
-        }
-        (None, _) => (Severity::Note, "it would evict locks if it were given a maxmemory"),
+        (Some(_), false) => (Severity::Error, "it may evict held locks, so it does not vote"),
+        (Some(_), true) => (Severity::Warning, "it may evict held locks, and votes all the same"),
+        (None, _) => (Severity::Note, "it would evict locks if it had a maxmemory"),
     };
     found(severity, format!("{cause} (maxmemory-policy {policy})"))
 }
@@ -159,7 +156,7 @@ fn not_persistent(Seen { inspection, server, .. }: &Seen<'_>) -> Option<Found> {
     let (severity, cause) = match (server.append_only?, server.append_fsync.as_deref()) {
         _ if !inspection.settings.classic => return None,
         (false, _) => {
-            (Severity::Error, "it keeps nothing over a restart (appendonly no)".to_owned())
+            (Severity::Error, "it keeps nothing across a restart (appendonly no)".to_owned())
         }
         (true, Some(fsync)) if fsync != "always" => (
             Severity::Warning,
@@ -168,7 +165,7 @@ fn not_persistent(Seen { inspection, server, .. }: &Seen<'_>) -> Option<Found> {
         _ => return None,
     };
     let cause = format!(
-        "{cause}, which classic mode does not notice: if it comes back within a ttl, two may hold one resource"
+        "{cause}; classic mode does not notice; if it comes back within a ttl, two clients may hold one resource"
     );
     found(severity, cause)
 }
@@ -186,7 +183,7 @@ fn database_differs(Seen { inspection, server, .. }: &Seen<'_>) -> Option<Found>
     let count = |of: i64| databases.iter().filter(|database| **database == of).count();
     let usual = databases.iter().rev().copied().max_by_key(|database| count(*database))?;
     let cause = format!(
-        "its database is {}, and {usual} that of others: a process whose URL names another one has another lock",
+        "its database is {}, other nodes use {usual}; a process whose URL names another database has another lock",
         server.database
     );
     (usual != server.database).then(|| found(Severity::Warning, cause)).flatten()
@@ -194,8 +191,8 @@ fn database_differs(Seen { inspection, server, .. }: &Seen<'_>) -> Option<Found>
 
 fn danger_key(seen: &Seen<'_>) -> Option<Found> {
     seen.server.throwaway.filter(|is_said| *is_said)?;
-    let cause = "it says that it may be thrown away: any client with danger_skip_quarantine has it vote for everybody \
-                 after a restart, with leases missing";
+    let cause = "it is marked as throwaway; any client with danger_skip_quarantine lets it vote for everybody after a \
+                 restart, with leases missing";
     found(Severity::Warning, cause)
 }
 
@@ -208,20 +205,20 @@ fn max_ttl_differs(Seen { inspection, server, .. }: &Seen<'_>) -> Option<Found> 
         return None;
     }
     let cause = format!(
-        "it was told of leases of {told:?}, and max_ttl is {ours:?} here: its quarantine is the longer one"
+        "it was told of leases of {told:?}, but max_ttl here is {ours:?}; its quarantine follows the longer one"
     );
     found(Severity::Warning, cause)
 }
 
 fn no_line(Seen { inspection, node, .. }: &Seen<'_>) -> Option<Found> {
     let LineState::Off { reason } = &node.status.line else { return None };
-    let cause = format!("a waiter is not woken by it, and asks again and again: {reason}");
+    let cause = format!("it wakes no waiters, so they poll it: {reason}");
     (!inspection.settings.classic).then(|| found(Severity::Note, cause)).flatten()
 }
 
 fn not_encrypted(seen: &Seen<'_>) -> Option<Found> {
     let is_open = !seen.server.encrypted && !seen.server.local;
-    let cause = "what is sent to it can be read on the way, the password among it";
+    let cause = "its connection is not encrypted; the traffic, including the password, can be read on the way";
     is_open.then(|| found(Severity::Note, cause)).flatten()
 }
 
@@ -229,10 +226,10 @@ fn not_encrypted(seen: &Seen<'_>) -> Option<Found> {
 fn lost(Seen { node, server, .. }: &Seen<'_>) -> Option<Found> {
     let why = server.lost.as_ref()?;
     let (severity, now) = match node.status.state {
-        NodeState::Ready => (Severity::Warning, "it is there again"),
+        NodeState::Ready => (Severity::Warning, "it is back"),
         // What it waits for or is refused for is told beside it.
         NodeState::Quarantined { .. } | NodeState::Refused(_) => return None,
-        _ => (Severity::Error, "it is not reached any more"),
+        _ => (Severity::Error, "it cannot be reached"),
     };
-    found(severity, format!("it went away while it was looked at, and {now}: {why}"))
+    found(severity, format!("its connection broke during the inspection; {now}: {why}"))
 }

@@ -74,7 +74,8 @@ pub enum DowngradeError {
     /// The lease is of several resources, which are read one by one. Release it, and [`read`](crate::Redlock::read)
     /// each.
     #[error(
-        "the lease cannot be shared with readers, and is as it was: it is of {resources} resources; release it and read each"
+        "the lease cannot be shared with readers and is unchanged: it is of {resources} resources; release it and \
+         read each"
     )]
     Several {
         /// How many resources.
@@ -84,14 +85,15 @@ pub enum DowngradeError {
     },
     /// The lease was a [`Permit`](crate::Permit), which has one holder. To let more in, ask for more permits.
     #[error(
-        "the lease cannot be shared with readers, and is as it was: it is a permit of a semaphore; ask for another permit"
+        "the lease cannot be shared with readers and is unchanged: it is a permit of a semaphore; ask for another \
+         permit"
     )]
     Permit {
         /// The lease, which holds as before. Dropping it releases it.
         lease: Lease,
     },
     /// The nodes know no readers. The field says why.
-    #[error("the lease cannot be shared with readers, and is as it was: {reason}")]
+    #[error("the lease cannot be shared with readers and is unchanged: {reason}")]
     Unsupported {
         /// Why not.
         reason: Unsupported,

@@ -23,7 +23,7 @@ use crate::{
 #[non_exhaustive]
 pub enum NodeError {
     /// There is no connection. Nothing was sent, so nothing is left there. It is being reconnected in
-    /// the background; see to the server or the network if that lasts.
+    /// the background; check the server or the network if that lasts.
     #[error("not connected: {reason}")]
     NotConnected {
         /// Why the last attempt to connect failed.
@@ -35,12 +35,12 @@ pub enum NodeError {
     /// Thousands of commands to the node are unanswered already. Nothing was sent. Since no more rounds are begun
     /// than the nodes answer, this node answers much later than the others, or not at all, or is slower than renewals
     /// and the undoing of rounds, which wait in no line. A connection on which nothing answers is given up and
-    /// rebuilt; one on which late answers come is kept. See to the server.
+    /// rebuilt; one on which late answers come is kept. Check the server.
     #[error(
-        "thousands of commands to it are unanswered already, see whether it is overloaded or stopped"
+        "thousands of commands to it are unanswered; check whether the server is overloaded or stopped"
     )]
     Overloaded,
-    /// No reply came within the node timeout. The command may take effect later; a release follows it. See
+    /// No reply came within the node timeout. The command may take effect later; a release follows it. Check
     /// whether the server is overloaded or stopped, or raise the node timeout.
     #[error("no reply within the node timeout")]
     TimedOut,
@@ -63,13 +63,13 @@ pub enum NodeError {
         message: Arc<str>,
     },
     /// The node is not in the state that was last seen of it: it has restarted or lost its data, or another node has
-    /// been admitted meanwhile. It did not vote, and nothing is left there. It is looked at again at once, without
-    /// your doing.
-    #[error("not admitted yet, or no longer as it was last seen, it is looked at again at once")]
+    /// been admitted meanwhile. It did not vote, and nothing is left there. It is checked again at once, by
+    /// itself.
+    #[error("not admitted yet, or changed since it was last seen; it is checked again at once")]
     NotAdmitted,
     /// The round began before the node was looked at again, so that its vote would not count. Nothing is left
     /// there. The next round knows the node as it is now.
-    #[error("its state has changed since the round began, the next round knows it")]
+    #[error("its state changed after the round began; the next round uses the new state")]
     Outdated,
     /// The node is in quarantine, because it may have forgotten what it granted. Nothing was sent. Wait:
     /// it ends by itself.
@@ -81,36 +81,38 @@ pub enum NodeError {
     /// The node cannot be admitted, since its marker cannot be read or set: a right is missing, or another program
     /// has written to `quorlock:node`. Nothing was sent. Grant the right, or delete that key on this node; it is
     /// then admitted by itself.
-    #[error("its marker cannot be read or set, so that it does not vote: {cause}")]
+    #[error("its marker cannot be read or set, so it does not vote: {cause}")]
     MarkerUnreadable {
         /// What came of the last attempt.
         cause: Box<Self>,
     },
-    /// The command arrived so late that nobody waits for it any more. It did nothing.
+    /// The command arrived too late for its caller. It did nothing.
     #[error("the command arrived too late and was not executed")]
     ArrivedLate,
     /// The node's clock jumped or stands still, so its vote does not count. What it may have set is released. If the
-    /// node is to blame it is admitted anew; if the clocks of a majority have moved alike, it was ours. See to its
+    /// node is to blame it is admitted anew; if the clocks of a majority have moved alike, it was ours. Check its
     /// clock.
-    #[error("its clock jumped or stands still, so that its vote does not count, see to its clock")]
+    #[error("its clock jumped or stands still, so its vote does not count; check its clock")]
     ClockJumped,
     /// Between question and answer the node lost its admission: its clock was seen to jump, its marker was gone, its
     /// data was exchanged, or another process was there. The answer may be from before that, and does not count; what
     /// it may have set is released.
     #[error("it lost its vote before its answer came")]
     VoteLapsed,
-    /// The node's counters are at their end, which only somebody who wrote to its marker can have caused. Nothing is
+    /// The node's counters are at their end; only an outside write to its marker can cause that. Nothing is
     /// left there. `docs/deploying.md` says how to begin anew.
     #[error(
-        "its fencing counters are at their end, which only somebody who wrote to `quorlock:node` can have caused, docs/deploying.md says how to begin anew"
+        "its fencing counters are at their end; only an outside write to `quorlock:node` can cause that; \
+         docs/deploying.md says how to begin anew"
     )]
     CounterExhausted,
     /// The node's counter for this resource is more than a day above this client's wall clock and above the lowest of the
     /// other nodes that granted, so that its vote does not count. Either the wall clock of a client is, or was, wrong by
-    /// that much, or somebody has written to the counter. What it granted is released. See to the clock; `docs/deploying.md`
+    /// that much, or the counter was written from outside. What it granted is released. Check the clock; `docs/deploying.md`
     /// says more.
     #[error(
-        "its fencing counter is more than a day ahead of this client's clock and of other nodes, see to the wall clocks of the clients, docs/deploying.md says more"
+        "its fencing counter is more than a day ahead of this client's clock and of other nodes; check the wall \
+         clocks of the clients; docs/deploying.md says more"
     )]
     CounterImplausible,
     /// The code of the node itself panicked: a custom `Node`, or a library that it uses. Whether a command took
@@ -123,10 +125,11 @@ pub enum NodeError {
         /// The text of the panic.
         message: Arc<str>,
     },
-    /// The reply made no sense. What happened there is unknown; a release follows. See whether the address
+    /// The reply was not understood. What happened there is unknown; a release follows. Check that the address
     /// is that of a Redis or Valkey server, without a proxy that changes replies.
     #[error(
-        "the reply was not understood, see whether this is a Redis or Valkey server without a proxy that changes replies: {message}"
+        "the reply was not understood; check that this is a Redis or Valkey server without a proxy that changes \
+         replies: {message}"
     )]
     Unexpected {
         /// What was seen.
@@ -231,12 +234,12 @@ impl NodeError {
 /// A quarantine, with what is left of it.
 fn quarantined(remaining: Duration) -> Said {
     if remaining.is_zero() {
-        return Said::plain("its quarantine is over, and it waits to be admitted");
+        return Said::plain("its quarantine is over; it waits to be admitted");
     }
     Said::lasting("in quarantine for", remaining)
 }
 
-/// Without the Redis node the codes are those of somebody else's server.
+/// Without the Redis node the codes are those of another kind of server.
 #[cfg(not(feature = "redis"))]
 const fn advice(_code: &str) -> &'static str {
     ""

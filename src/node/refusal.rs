@@ -9,13 +9,13 @@ use thiserror::Error;
 use crate::{protocol::Members, text};
 
 /// Why a node that answers is not allowed to vote. Nothing is left on it; it is checked again from time
-/// to time, so no restart of the client is needed when it has been put right.
+/// to time, so no restart of the client is needed once it is fixed.
 #[derive(Clone, Eq, Error, PartialEq)]
 #[non_exhaustive]
 pub enum Refusal {
     /// It is the same process as another configured node: one vote would count twice. Configure each
     /// server once.
-    #[error("it is the same server as the node {other}, configure each server once")]
+    #[error("it is the same server as the node {other}; configure each server once")]
     SameServer {
         /// The address of the node that is the same.
         other: Arc<str>,
@@ -23,7 +23,7 @@ pub enum Refusal {
     /// Its name leads to several IPv4 addresses, which may be several servers: two processes might then lock on
     /// two of them, and count both as this node. Name one server, or its address.
     #[error(
-        "its name leads to {addresses} addresses, which may be several servers, name one server or its address"
+        "its name leads to {addresses} addresses, which may be several servers; name one server or its address"
     )]
     SeveralAddresses {
         /// How many there are.
@@ -31,19 +31,20 @@ pub enum Refusal {
     },
     /// It is a replica, which takes no writes and may be behind. Configure its master, or a server without
     /// replication.
-    #[error("it is a replica, which takes no writes, configure an independent master")]
+    #[error("it is a replica, which takes no writes; configure an independent master")]
     Replica,
     /// It may evict keys that have a ttl, that is, locks. Set `maxmemory-policy noeviction`, or call
     /// `danger_allow_eviction`.
     #[error(
-        "it may evict locks, its maxmemory-policy is {policy}, set `maxmemory-policy noeviction` (danger_allow_eviction accepts it)"
+        "it may evict locks (maxmemory-policy {policy}); set `maxmemory-policy noeviction` (danger_allow_eviction \
+         accepts it)"
     )]
     MayEvict {
         /// Its `maxmemory-policy`.
         policy: Arc<str>,
     },
     /// The user that the URL names lacks an ACL right. Grant it; `docs/deploying.md`, "Rights", lists all of them.
-    #[error("its ACL user lacks a right, grant +{command}: {message}")]
+    #[error("its ACL user lacks a right; grant +{command}: {message}")]
     MissingRight {
         /// The command that may not be run.
         command: Arc<str>,
@@ -52,7 +53,8 @@ pub enum Refusal {
     },
     /// The server rejected the user name or the password. Correct the URL, or what `Builder::credentials` gives.
     #[error(
-        "it rejected the user name or the password ({}), correct them in the URL, special characters percent-encoded, or in what Builder::credentials gives",
+        "it rejected the user name or the password ({}); correct them in the URL (percent-encode special characters) \
+         or in Builder::credentials",
         .message.trim_end_matches('.')
     )]
     WrongCredentials {
@@ -61,23 +63,23 @@ pub enum Refusal {
     },
     /// The server wants a password, and the URL has none. Put it into the URL.
     #[error(
-        "it wants a password and the URL has none, write redis://:password@host:port or redis://user:password@host:port"
+        "it needs a password, and the URL has none; write redis://:password@host:port or \
+         redis://user:password@host:port"
     )]
     PasswordMissing {
         /// What the server said.
         message: Arc<str>,
     },
     /// It is older than Redis 6.2, or than 6.0 in classic mode. Upgrade it.
-    #[error(
-        "it is too old, it says {version}, Redis 6.2 (6.0 in classic mode) or Valkey is needed"
-    )]
+    #[error("it is too old ({version}); Redis 6.2 (6.0 in classic mode) or Valkey is needed")]
     TooOld {
         /// What it says of itself.
         version: Arc<str>,
     },
     /// It is part of a Redis Cluster, which moves keys to other servers. Configure an independent master.
     #[error(
-        "it is part of a Redis Cluster, which moves keys to other servers, configure independent masters (`cluster-enabled no`)"
+        "it is part of a Redis Cluster, which moves keys to other servers; configure independent masters \
+         (`cluster-enabled no`)"
     )]
     Cluster,
     /// It is in use with another list of nodes, or a fleet of another name, so that quorums would not meet. Give every process
@@ -85,8 +87,8 @@ pub enum Refusal {
     /// (`#redis-3:6379`). Where the other fleet is gone, `quorlock fleet claim` takes the node; `docs/deploying.md` says how to
     /// change a list.
     #[error(
-        "it {} with other nodes, {other}: {}; give every process the same nodes, name one server alike (#NAME behind its URL), \
-         or, if those processes are gone for good, run `quorlock fleet claim`",
+        "it {} with other nodes, {other}: {}; give every process the same nodes; give the same server the same name \
+         (#NAME behind its URL); if those processes are gone for good, run `quorlock fleet claim`",
         .age.map_or_else(|| "is about to be used".to_owned(), |age| format!("has been used for {}", text::coarse(age))),
         configured.difference(other)
     )]
@@ -100,7 +102,7 @@ pub enum Refusal {
     },
     /// The server has no such database. Correct the number at the end of the URL, or raise `databases` in the server's
     /// configuration.
-    #[error("it has no database {database} ({message}), correct the number at the end of the URL")]
+    #[error("it has no database {database} ({message}); correct the number at the end of the URL")]
     NoSuchDatabase {
         /// The number that the URL names.
         database: i64,
@@ -108,13 +110,13 @@ pub enum Refusal {
         message: Arc<str>,
     },
     /// It is a Sentinel, which keeps no keys. Configure independent masters; a Sentinel stands at port 26379 by default.
-    #[error("it is a Sentinel, which keeps no keys, configure independent masters")]
+    #[error("it is a Sentinel, which keeps no keys; configure independent masters")]
     Sentinel,
     /// It is in protected mode: it has no password and takes no connection from other machines. Set a password
     /// (`requirepass`, or an ACL user), or bind it to an address that only its clients can reach and set
     /// `protected-mode no`.
     #[error(
-        "it is in protected mode and takes no connection from another machine, set a password on it: {message}"
+        "it is in protected mode and takes no connection from another machine; set a password on it: {message}"
     )]
     ProtectedMode {
         /// What the server said.
@@ -123,7 +125,7 @@ pub enum Refusal {
     /// It does not know a command that this crate needs: it has been renamed or switched off, or this is no Redis or
     /// Valkey server. Switch it on, or use another server.
     #[error(
-        "it does not know the command {command}, switch it on, or use a Redis or Valkey server that has it: {message}"
+        "it does not know the command {command}; enable it, or use a Redis or Valkey server that has it: {message}"
     )]
     MissingCommand {
         /// The command.
@@ -131,9 +133,10 @@ pub enum Refusal {
         /// What the server said.
         message: Arc<str>,
     },
-    /// What answers there does not speak the protocol of Redis. Correct the port; a port for TLS wants `rediss://`.
+    /// The server at that port does not speak the protocol of Redis. Correct the port; a port for TLS wants `rediss://`.
     #[error(
-        "what answers there is not a Redis server, correct the port, or write rediss:// for a port with TLS: {message}"
+        "its port does not answer as a Redis server; correct the port, or write rediss:// for a port with TLS: \
+         {message}"
     )]
     NotRedis {
         /// What was seen.
@@ -142,22 +145,24 @@ pub enum Refusal {
     /// It speaks no TLS, or its certificate or ours was not accepted. Correct the scheme or the port, give the authority by
     /// `tls_ca` and a certificate by `tls_identity`, or renew the certificate.
     #[error(
-        "TLS with it failed, see to its certificate, tls_ca and tls_identity, or write redis:// for a port without TLS, message=`{message}`"
+        "TLS with it failed; check its certificate, tls_ca and tls_identity, or write redis:// for a port without \
+         TLS, message=`{message}`"
     )]
     Tls {
         /// What the TLS library said.
         message: Arc<str>,
     },
-    /// `danger_skip_quarantine` lets a node vote for everybody that may have forgotten leases, and nothing says that this
-    /// one may be thrown away: it is not on this machine. Leave that setting out, so that a new node waits its
-    /// quarantine; or, if it really is for development, say so on the server: `SET quorlock:throwaway yes`.
+    /// `danger_skip_quarantine` lets a node that may have forgotten leases vote for everybody, and nothing says that this
+    /// server may be thrown away: it is not on this machine. Leave that setting out, so that a new node waits its
+    /// quarantine; or, if it really is for development, mark the server: `SET quorlock:throwaway yes`.
     #[error(
-        "danger_skip_quarantine is not honoured on a server of another machine, leave it out, or where nothing depends on this server run `SET quorlock:throwaway yes` on it"
+        "danger_skip_quarantine is not accepted for a server on another machine; leave it out; if nothing depends on \
+         this server, run `SET quorlock:throwaway yes` on it"
     )]
     NotThrowaway,
     /// `INFO` has no `run_id`, so a restart, or the same server twice, could not be told. Use Redis or
     /// Valkey without a proxy in between.
-    #[error("its INFO has no run_id, use a Redis or Valkey server without a proxy")]
+    #[error("its INFO has no run_id; use a Redis or Valkey server without a proxy")]
     Unidentified,
 }
 

@@ -9,7 +9,7 @@ use crate::Redlock;
 use crate::{error::NodeStates, node::NodeState, text::counted};
 
 /// [`Redlock::ready`] ran out of time: too few nodes vote for anything to be acquired. Nothing is left on any node. If
-/// quarantines are the cause, call it again with a longer limit; otherwise see to the nodes that are down or refused.
+/// quarantines are the cause, call it again with a longer limit; otherwise fix the nodes that are down or refused.
 #[derive(Clone, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct NotReady {
@@ -48,21 +48,21 @@ impl fmt::Display for NotReady {
         let Self { waited, votes, needed, runtime_ended, nodes } = self;
         if *runtime_ended {
             return f.write_str(
-                "nobody runs the engine any more, since its runtime has ended or this process was forked; nothing can be \
-                 acquired by this handle, make another one",
+                "the runtime of the engine ended, or this process was forked; this handle can acquire nothing; make a \
+                 new one",
             );
         }
         write!(f, "{votes} of {} voted after {waited:?}; ", counted(*needed, "needed node"))?;
         match self.remaining() {
             Some(remaining) if !remaining.is_zero() => write!(
                 f,
-                "the others may have forgotten leases, as new ones may, and enough of them vote in {remaining:.1?}: wait \
-                 for longer than that"
+                "the others are new or may have forgotten leases; enough of them vote in {remaining:.1?}; wait longer \
+                 than that"
             )?,
             Some(_) => f.write_str(
-                "their quarantine is over, and they are held back until others can be asked",
+                "the quarantine of the others is over; they are held back until more nodes can be asked",
             )?,
-            None => f.write_str("see to the nodes that are not ready, and to their addresses")?,
+            None => f.write_str("fix the nodes that are not ready, or their addresses")?,
         }
         write!(f, ": {nodes}")
     }

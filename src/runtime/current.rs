@@ -24,19 +24,19 @@ use crate::shield::discard;
 #[non_exhaustive]
 pub enum CurrentRuntimeError {
     /// There is no tokio runtime here. Call it in a task or within `block_on`, or use [`TokioRuntime::shared`].
-    #[error("there is no tokio runtime here, call it inside one or use TokioRuntime::shared")]
+    #[error("there is no tokio runtime here; call it inside one, or use TokioRuntime::shared")]
     Outside,
     /// The tokio runtime here has several threads, on which tasks would overtake each other. Use one made by
     /// `new_current_thread`, or [`TokioRuntime::shared`].
     #[error(
-        "the tokio runtime here has several threads, use a current-thread one or TokioRuntime::shared"
+        "the tokio runtime here has several threads; use a current-thread one or TokioRuntime::shared"
     )]
     SeveralThreads,
     /// The tokio runtime here has no timer. Call `enable_all` on its builder.
-    #[error("the tokio runtime here has no timer, call enable_all on its builder")]
+    #[error("the tokio runtime here has no timer; call enable_all on its builder")]
     NoTimer,
     /// The tokio runtime here has no sockets. Call `enable_all` on its builder.
-    #[error("the tokio runtime here has no sockets, call enable_all on its builder")]
+    #[error("the tokio runtime here has no sockets; call enable_all on its builder")]
     NoSockets,
 }
 

@@ -9,12 +9,12 @@ use thiserror::Error;
 use super::NAMES;
 use crate::suggest::nearest;
 
-/// Why text is no [`Settings`](crate::Settings).
+/// Why a text cannot be read as [`Settings`](crate::Settings).
 #[derive(Clone, Eq, Error, PartialEq)]
 #[non_exhaustive]
 pub enum SettingsError {
     /// There is no setting of this name.
-    #[error("there is no setting `{name}`, {hint}")]
+    #[error("there is no setting `{name}`; {hint}")]
     Unknown {
         /// The name, or `***` where it cannot be one.
         name: Arc<str>,
@@ -22,7 +22,7 @@ pub enum SettingsError {
         hint: Arc<str>,
     },
     /// A word has no value: write `name=value`, without blanks.
-    #[error("`{word}` has no value, write `name=value`, as in `ttl=10s`, without blanks")]
+    #[error("`{word}` has no value; write `name=value`, as in `ttl=10s`, without blanks")]
     NoValue {
         /// The word, or `***` where it cannot be a name.
         word: Arc<str>,
@@ -38,7 +38,7 @@ pub enum SettingsError {
         value: Arc<str>,
     },
     /// A setting is named twice.
-    #[error("`{name}` is given twice, leave one of them")]
+    #[error("`{name}` is given twice; remove one")]
     Twice {
         /// The setting.
         name: Arc<str>,
@@ -56,7 +56,7 @@ impl SettingsError {
     pub(super) fn unknown(name: &str) -> Self {
         let hint = match nearest(name, NAMES.iter().copied()) {
             Some(near) => format!("did you mean `{near}`?"),
-            None => format!("there are `{}`", NAMES.join("`, `")),
+            None => format!("settings are `{}`", NAMES.join("`, `")),
         };
         Self::Unknown { name: shown(name), hint: Arc::from(hint) }
     }

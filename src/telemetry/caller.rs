@@ -1,4 +1,4 @@
-//! The span of the caller of a request: its events appear there, though they happen on the engine thread.
+//! The span of a caller: its events appear there, though they happen on the engine thread.
 //!
 //! It must never keep a span open: that of a request would end later than the request did. So it knows the span by its
 //! number, and a subscriber that has closed it since shows the event without one.

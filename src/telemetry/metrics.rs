@@ -51,7 +51,7 @@ fn fleet(name: &str) -> metrics::Label {
     metrics::Label::new("fleet", name.to_owned())
 }
 
-/// Says what each metric means, to the recorder that is installed by now.
+/// Describes each metric to the recorder that is installed by now.
 pub(crate) fn describe() {
     #[cfg(feature = "metrics")]
     crate::shield::shielded(|| {

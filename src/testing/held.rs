@@ -53,7 +53,7 @@ impl Held {
             drop(held);
             assert!(
                 votes.denied > 0 && time.now() < until,
-                "`{}` cannot be held by somebody else, as is asked for at {asked_at}: of {}, {} granted it and {} \
+                "`{}` cannot be held by another client, as is asked for at {asked_at}: of {}, {} granted it and {} \
                  said that it is held already, and {} must grant it",
                 resource.as_bytes().escape_ascii(),
                 counted(nodes.len(), "node"),

@@ -98,7 +98,7 @@ async fn busy_and_broken_are_two_things() {
     assert!(busy.is_contended() && busy.is_busy());
     assert_eq!(
         without_waited(&shown(&busy, &nodes), "free within ", "; "),
-        "the resource `r` is held by somebody else, and was not free within _; nothing of this attempt \
+        "the resource `r` is held by another client; not free within _; nothing of this attempt \
          stays on the nodes; wait longer or try again: nodes 0, 1 (memory:0, memory:1): held by \
          `another program`, no expiry known; node 2 (memory:2): granted"
     );
@@ -111,8 +111,8 @@ async fn busy_and_broken_are_two_things() {
     assert!(!broken.is_contended() && !broken.is_busy());
     assert_eq!(
         shown(&broken, &nodes),
-        "the resource `r` was not acquired: too few nodes answered, granted 0 of 2 needed; what may have been set is being released; \
-         see to the nodes that failed, waiting alone does not mend them: nodes 0, 1 (memory:0, \
+        "the resource `r` was not acquired: no quorum (0 of 2 needed nodes granted); partial locks are being \
+         released; fix the nodes that failed, since retrying alone does not help: nodes 0, 1 (memory:0, \
          memory:1): not connected: the node has been killed; node 2 (memory:2): not asked"
     );
     let reports = broken.nodes().unwrap();
@@ -132,7 +132,10 @@ async fn a_contended_error_says_when_to_try_again() {
     };
     assert!(expires_in > Duration::from_secs(20) && expires_in <= Duration::from_secs(30));
     let holder = lease.owner().to_string();
-    assert!(busy.to_string().contains(&format!("held by `{holder}` for ")), "{busy}");
+    assert!(
+        busy.to_string().contains(&format!("`{holder}`, holds the resource `r` for ")),
+        "{busy}"
+    );
 }
 
 #[tokio::test]
@@ -142,26 +145,25 @@ async fn acquire_errors_that_send_nothing() {
     let empty = redlock.acquire("").await.unwrap_err();
     assert_eq!(
         shown(&empty, &nodes),
-        "this cannot be locked, and nothing was sent: it has no name, see whether a \
-         variable was never set"
+        "invalid resource; nothing was sent: its name is empty; check for a variable that was never set"
     );
     let long = redlock.acquire(vec![b'x'; 65_537]).await.unwrap_err();
     assert_eq!(
         shown(&long, &nodes),
-        "this cannot be locked, and nothing was sent: its key has 65537 \
-         bytes, of at most 65536, lock a digest of it instead"
+        "invalid resource; nothing was sent: its key has 65537 bytes, at most 65536 are allowed; lock a digest of it \
+         instead"
     );
     let ttl = redlock.acquire("r").ttl(Duration::from_millis(9)).await.unwrap_err();
     assert_eq!(
         shown(&ttl, &nodes),
-        "the resource `r` was not acquired: the ttl of 9ms is shorter than the shortest that is accepted, 10ms; nothing was sent"
+        "the resource `r` was not acquired: the ttl of 9ms is below the minimum of 10ms; nothing was sent"
     );
     let greedy = redlock.acquire("r").min_validity(Duration::from_secs(10)).await.unwrap_err();
     assert!(matches!(greedy, AcquireError::Ttl { .. }), "{greedy:?}");
     assert_eq!(
         shown(&greedy, &nodes),
-        "the resource `r` was not acquired: the ttl of 10s leaves no more than the minimum validity of 10s after the allowance for \
-         clocks; ask for a ttl of more than 10.102s, or for less validity; nothing was sent"
+        "the resource `r` was not acquired: the ttl of 10s, less the allowance for clocks, does not exceed the \
+         minimum validity of 10s; ask for a ttl above 10.102s, or for less validity; nothing was sent"
     );
     let eternal = redlock.acquire("r").ttl(Duration::from_secs(60)).await.unwrap_err();
     let max_ttl = Redlock::builder().node(&nodes[0]).ttl(Duration::MAX).build().unwrap_err();
@@ -173,8 +175,8 @@ async fn acquire_errors_that_send_nothing() {
     let closed = redlock.acquire("r").await.unwrap_err();
     assert_eq!(
         shown(&closed, &nodes),
-        "this redlock has been closed, by one of its clones perhaps; nothing stays on the nodes; \
-         acquire before closing, or connect another"
+        "this Redlock is closed, perhaps through a clone; nothing stays on the nodes; acquire before closing, or \
+         connect a new one"
     );
     for error in [empty, long, ttl, greedy, eternal, closed] {
         assert!(!error.is_busy() && !error.is_contended() && error.nodes().is_none(), "{error:?}");
@@ -184,13 +186,13 @@ async fn acquire_errors_that_send_nothing() {
     let target = || Resource::new("r").ok().map(Target::from);
     let waited = Duration::from_millis(20);
     let one = AcquireError::Crowded { target: target(), waited, waiting: 1 };
-    assert!(shown(&one, &[]).contains(" after 20ms, 1 other waits for its turn; "), "{one}");
+    assert!(shown(&one, &[]).contains(" after 20ms with 1 other waiting; "), "{one}");
     let crowded = AcquireError::Crowded { target: target(), waited, waiting: 7 };
     assert_eq!(
         shown(&crowded, &[]),
-        "the resource `r` was not acquired: this process has more acquires under way than the nodes answer: not done after 20ms, 7 \
-         others wait for their turn; nothing stays on the nodes, and nothing is known of the \
-         resource; wait longer, start fewer at once, or see what makes the nodes slow"
+        "the resource `r` was not acquired: too many acquires are in flight in this process; timed out after 20ms \
+         with 7 others waiting; nothing stays on the nodes; the state of the resource is unknown; wait longer, start \
+         fewer at once, or find what slows the nodes"
     );
     assert!(crowded.is_busy() && !crowded.is_contended() && crowded.nodes().is_none());
     let ended = AcquireError::RuntimeEnded;
@@ -223,24 +225,25 @@ async fn release_errors() {
     assert!(matches!(gone, ReleaseError::AlreadyEnded { released: 0, .. }), "{gone:?}");
     assert_eq!(
         shown(&gone, &nodes),
-        "the lease on the resource `r` had ended before its release: released on 0, and gone or somebody else's on too \
-         many nodes; nothing of it is left there; check whether the work overlapped with somebody \
-         else's, and use a longer ttl or renewal: nodes 0, 1 (memory:0, memory:1): its key is gone; \
+        "the lease on the resource `r` had ended before its release: released on 0 nodes; its key was gone or another \
+         client's on too many; nothing of it is left there; check whether the work overlapped with another holder's; \
+         use a longer ttl or renewal: nodes 0, 1 (memory:0, memory:1): its key is gone; \
          node 2 (memory:2): no answer yet"
     );
     let lease = redlock.acquire("r").await.unwrap();
     nodes.iter().for_each(|node| node.set("r", "another program", None));
     let taken = lease.release().await.unwrap_err().to_string();
-    assert!(taken.contains("): held by somebody else; ") && !taken.contains("is gone"), "{taken}");
+    assert!(taken.contains("): held by another client; ") && !taken.contains("is gone"), "{taken}");
     nodes.iter().for_each(MemoryNode::restart);
     let lease = redlock.acquire("r").await.unwrap();
     nodes.iter().skip(1).for_each(MemoryNode::kill);
     let unknown = lease.release().await.unwrap_err();
     assert_eq!(
         shown(&unknown, &nodes),
-        "too few nodes confirmed the release of the lease on the resource `r`: 1 of 2 needed; it goes on in the background, and what \
-         cannot be reached expires after the ttl and any lock-delay; nothing needs to be done, others may have to wait \
-         until then: node 0 (memory:0): released; nodes 1, 2 (memory:1, memory:2): not connected: \
+        "the release of the lease on the resource `r` is unconfirmed: 1 of 2 needed nodes confirmed it; it goes on in \
+         the background; keys out of reach expire after the ttl and any lock-delay; nothing needs to be done; other \
+         clients may have to wait until then: node 0 (memory:0): released; nodes 1, 2 (memory:1, memory:2): not \
+         connected: \
          the node has been killed"
     );
     assert_eq!(
@@ -258,9 +261,8 @@ async fn connect_and_close_errors() {
     let few = Redlock::connect(&nodes).await.unwrap_err();
     assert_eq!(
         shown(&few, &nodes),
-        "1 of 2 needed nodes could be used in time, and nothing was locked; see \
-         to the others and to their addresses, or use Builder::build, which does not wait for \
-         nodes: node 0 (memory:0): ready; nodes 1, 2 \
+        "no quorum: 1 of 2 needed nodes usable in time; nothing was locked; fix the other nodes or their addresses, \
+         or use Builder::build, which does not wait for nodes: node 0 (memory:0): ready; nodes 1, 2 \
          (memory:1, memory:2): down, the node has been killed"
     );
     nodes.iter().for_each(MemoryNode::restart);
@@ -275,8 +277,8 @@ async fn connect_and_close_errors() {
     let cut_off = redlock.close().await.unwrap_err();
     assert_eq!(
         shown(&cut_off, &nodes),
-        "not done with 1 operation at close_timeout, releases or rounds; what is under way goes on while the process \
-         lives, and what is left on the nodes expires after the ttl and any lock-delay; close earlier, or raise \
+        "close_timeout passed with 1 operation unfinished (releases or rounds); pending work goes on while the \
+         process lives; keys left on the nodes expire after the ttl and any lock-delay; close earlier, or raise \
          close_timeout"
     );
 }
@@ -288,21 +290,21 @@ fn configuration_errors() {
     let cases = [
         (
             build(Redlock::builder()),
-            "no nodes are configured, name one, or better three or five, independent masters",
+            "no nodes are configured; name one, or better three or five, independent masters",
         ),
         (
             build(Redlock::builder().nodes(&fleet()[..2])),
-            "two nodes are less available than one, since both are needed, name three, or one \
-             (Builder::danger_allow_two_nodes accepts them)",
+            "two nodes are less available than one, since both are needed; name three, or one \
+             (Builder::danger_allow_two_nodes accepts two)",
         ),
         (
             build(Redlock::builder().nodes((0..33).map(|_| MemoryNode::new()))),
-            "33 nodes are configured and at most 32 can be, five are plenty",
+            "33 nodes are configured, at most 32 are allowed; five are plenty",
         ),
         (
             build(Redlock::builder().nodes([&node, &MemoryNode::new(), &node])),
-            "nodes 0 and 2 are one server, memory:0, whose vote would count twice, name each server \
-             once, whatever the database",
+            "nodes 0 and 2 are one server, memory:0, whose vote would count twice; name each server once, whatever \
+             the database",
         ),
         (
             build(Redlock::builder().node(&node).ttl(Duration::ZERO)),
@@ -314,8 +316,7 @@ fn configuration_errors() {
         ),
         (
             build(Redlock::builder().node(&node).key_prefix("quorlock:\n")),
-            "the key prefix `quorlock:\\n` begins with `quorlock:`, which is kept for the nodes' own \
-             keys, choose another",
+            "the key prefix `quorlock:\\n` begins with `quorlock:`, which is reserved for the nodes' own keys; choose another",
         ),
         (
             build(Redlock::builder().node(&node).drift(0, Duration::ZERO)),
@@ -323,14 +324,14 @@ fn configuration_errors() {
         ),
         (
             build(Redlock::builder().node(&node).min_validity(Duration::from_secs(10))),
-            "the ttl of 10s leaves no more than the minimum validity of 10s after 102ms for clocks, \
-             ask for a longer ttl, or for less validity",
+            "the ttl of 10s, less 102ms for clocks, does not exceed the minimum validity of 10s; ask for a longer \
+             ttl, or for less validity",
         ),
     ];
     for (error, expected) in cases {
         assert_eq!(shown(&error, std::slice::from_ref(&node)), expected);
         let connect = ConnectError::from(error);
-        let text = "the configuration cannot be used, and nothing was connected: ";
+        let text = "invalid configuration; nothing was connected: ";
         assert_eq!(shown(&connect, std::slice::from_ref(&node)), format!("{text}{expected}"));
     }
     Redlock::builder().nodes(&fleet()[..2]).danger_allow_two_nodes().build().unwrap();
@@ -372,7 +373,7 @@ fn node_errors_and_refusals() {
         (
             NodeError::Rejected { sent: false, code: Arc::from("OOM"), message: text() },
             false,
-            "the server refused the command, it is out of memory, raise its maxmemory: OOM \
+            "the server refused the command; it is out of memory; raise its maxmemory: OOM \
              text",
         ),
         (
@@ -383,26 +384,26 @@ fn node_errors_and_refusals() {
         (
             NodeError::MarkerUnreadable { cause: Box::new(NodeError::TimedOut) },
             false,
-            "its marker cannot be read or set, so that it does not vote: no reply within the node \
+            "its marker cannot be read or set, so it does not vote: no reply within the node \
              timeout",
         ),
         (
             NodeError::CounterImplausible,
             true,
-            "its fencing counter is more than a day ahead of this client's clock and of other nodes, \
-             see to the wall clocks of the clients, docs/deploying.md says more",
+            "its fencing counter is more than a day ahead of this client's clock and of other nodes; check the wall \
+             clocks of the clients; docs/deploying.md says more",
         ),
         (NodeError::Panicked { sent: true, message: text() }, true, "the node panicked: text"),
         (
             NodeError::Unexpected { message: text() },
             true,
-            "the reply was not understood, see whether this is a Redis or Valkey server without a \
-             proxy that changes replies: text",
+            "the reply was not understood; check that this is a Redis or Valkey server without a proxy that changes \
+             replies: text",
         ),
         (
             NodeError::Refused(Refusal::Replica),
             false,
-            "refused: it is a replica, which takes no writes, configure an independent master",
+            "refused: it is a replica, which takes no writes; configure an independent master",
         ),
     ];
     for (error, sent, expected) in errors {
@@ -472,7 +473,7 @@ fn a_test_can_make_the_errors_that_a_service_answers_with() {
     // With reports, and the others that name nodes.
     let said = NodeOutcome::Denied(Denial::new(None, Some(SECOND)));
     let nodes: Reports = [NodeReport::new(NodeId::new(1), "b:6379", said)].into_iter().collect();
-    assert_eq!(nodes.to_string(), "node 1 (b:6379): held by somebody else for 1s");
+    assert_eq!(nodes.to_string(), "node 1 (b:6379): held by another client for 1s");
     let states: NodeStates = [(text("a:6379"), NodeState::Connecting)].into_iter().collect();
     assert_style(&ConnectError::Refused { nodes: states });
     // Nodes that are well are not blamed for a process that was stopped.
@@ -481,9 +482,8 @@ fn a_test_can_make_the_errors_that_a_service_answers_with() {
     let lost = RunError::from(LeaseLost::new(LossReason::Gone));
     assert_eq!(
         shown(&lost, &[]),
-        "the lease is lost, too many nodes no longer have its key; what is left of it expires or is \
-         being released; stop the work, since somebody else may hold the resource now, and acquire \
-         anew"
+        "the lease is lost: too many nodes no longer have its key; keys left on the nodes expire or are being \
+         released; another client may hold the resource now; stop the work, and acquire anew"
     );
     assert_eq!(shown(&ExtendError::from(LeaseLost::new(LossReason::Gone)), &[]), lost.to_string());
     let (validity, nodes) = (ms(1_234), Reports::default());

@@ -44,15 +44,15 @@ async fn what_cannot_be_a_semaphore_is_refused_before_anything_is_sent() {
     let refused = |name: &str, permits| redlock.semaphore(name, permits).unwrap_err().to_string();
     assert_eq!(
         refused("s", 0),
-        "this cannot be locked, and nothing was sent: the number of permits is 0, ask for 1 to 256"
+        "invalid resource; nothing was sent: the number of permits is 0; ask for 1 to 256"
     );
     assert_eq!(
         refused("s", 257),
-        "this cannot be locked, and nothing was sent: the number of permits is 257, ask for 1 to 256"
+        "invalid resource; nothing was sent: the number of permits is 257; ask for 1 to 256"
     );
     assert_eq!(
         refused("", 1),
-        "this cannot be locked, and nothing was sent: it has no name, see whether a variable was never set"
+        "invalid resource; nothing was sent: its name is empty; check for a variable that was never set"
     );
     assert!(refused("quorlock:s", 1).contains("quorlock:"), "{}", refused("quorlock:s", 1));
     assert!(refused(&"x".repeat(65_535), 1).contains("65536"));
@@ -64,7 +64,8 @@ async fn what_cannot_be_a_semaphore_is_refused_before_anything_is_sent() {
     assert!(matches!(&error, AcquireError::Unsupported(reason) if *reason == lacking));
     assert_eq!(
         error.to_string(),
-        "the nodes cannot grant this kind of lease, and nothing was sent: in classic mode a node does not pick a permit that is free; leave out Builder::classic"
+        "the nodes cannot grant this kind of lease; nothing was sent: in classic mode a node cannot pick a free \
+         permit; leave out Builder::classic"
     );
 
     let node = NodeSpec::new(Arc::new(Plain(MemoryNode::new())));
@@ -72,7 +73,8 @@ async fn what_cannot_be_a_semaphore_is_refused_before_anything_is_sent() {
     let error = own.semaphore("s", 1).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "the nodes cannot grant this kind of lease, and nothing was sent: node 0 (plain) does not pick a permit that is free; see Node::picks_slots"
+        "the nodes cannot grant this kind of lease; nothing was sent: node 0 (plain) cannot pick a free permit; see \
+         Node::picks_slots"
     );
 }
 

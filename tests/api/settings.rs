@@ -28,10 +28,10 @@ fn told(text: &str) -> String {
 
 #[test]
 fn wrong_settings_say_what_is_wrong_and_what_to_write() {
-    assert_eq!(told("tll=10s"), "there is no setting `tll`, did you mean `ttl`?");
+    assert_eq!(told("tll=10s"), "there is no setting `tll`; did you mean `ttl`?");
     assert_eq!(
         told("password=hunter2"),
-        "there is no setting `password`, there are `ttl`, `max_ttl`, `wait`, `min_validity`, \
+        "there is no setting `password`; settings are `ttl`, `max_ttl`, `wait`, `min_validity`, \
          `node_timeout`, `connect_timeout`, `close_timeout`, `counter_retention`, `max_hold`, \
          `linger`, `lock_delay`, `key_prefix`, `fleet`, `label`, `require_all_nodes`, `wait_through_outages`"
     );
@@ -43,14 +43,14 @@ fn wrong_settings_say_what_is_wrong_and_what_to_write() {
         "`require_all_nodes` is `yes` and must be `true` or `false`"
     );
     assert_eq!(told("fleet="), "`fleet` is `` and must be text without blanks");
-    assert_eq!(told("ttl=1s ttl=1s"), "`ttl` is given twice, leave one of them");
+    assert_eq!(told("ttl=1s ttl=1s"), "`ttl` is given twice; remove one");
     assert_eq!(
         told("ttl = 10s"),
-        "`ttl` has no value, write `name=value`, as in `ttl=10s`, without blanks"
+        "`ttl` has no value; write `name=value`, as in `ttl=10s`, without blanks"
     );
     assert_eq!(
         told("redis://app:hunter2@10.0.0.1"),
-        "`***` has no value, write `name=value`, as in `ttl=10s`, without blanks"
+        "`***` has no value; write `name=value`, as in `ttl=10s`, without blanks"
     );
 }
 
@@ -95,8 +95,7 @@ fn the_environment_is_read() {
     assert!(read.contains("Ok(Builder") && read.contains("ttl: 8s"), "{read}");
     assert_eq!(read.matches("Url(..)").count(), 3, "{read}");
     let wrong = run(&[nodes, ("QUORLOCK_TTLL", "8s")]);
-    let expected = "the environment cannot be used: QUORLOCK_TTLL: there is no such setting, did you \
-                    mean `QUORLOCK_TTL`?";
+    let expected = "the environment cannot be used: QUORLOCK_TTLL: there is no such setting; did you mean `QUORLOCK_TTL`?";
     assert!(wrong.contains(expected), "{wrong}");
     assert!(run(&[]).contains("QUORLOCK_NODES: it is not set"));
     assert!(!format!("{read}{wrong}").contains("hunter2"));

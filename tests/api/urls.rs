@@ -25,125 +25,128 @@ fn told(url: &str) -> (UrlPart, String) {
 #[test]
 fn each_wrong_url_is_told_which_part_is_wrong_and_what_to_write() {
     use UrlPart::*;
-    let escape = "a user name or password must be percent-encoded, write `/` as %2F, `?` as %3F, \
+    let escape = "a user name or password must be percent-encoded; write `/` as %2F, `?` as %3F, \
                   `#` as %23 and `@` as %40";
-    let no_host = "the host is missing, write `redis://host:port`, with credentials \
+    let no_host = "the host is missing; write `redis://host:port`, with credentials \
                    `redis://user:password@host:port`";
-    let blank = "there is a blank or a control character, take it out (in a password write a \
-                 blank as %20), and give each URL by itself";
-    let no_number = "the port must be a number from 1 to 65535, write `redis://host:port`, with \
+    let blank = "there is a blank or a control character; take it out (in a password write a blank as %20), and give each URL by itself";
+    let no_number = "the port must be a number from 1 to 65535; write `redis://host:port`, with \
                      credentials `redis://user:password@host:port`";
-    let no_path = "the path of the socket is missing or does not begin with `/`, write three \
-                   slashes, as in `unix:///run/redis.sock` (`redis://host:port` for TCP)";
-    let colons = "there is more than one `:` after the host, write `host:port`, and an IPv6 address \
+    let no_path = "the path of the socket is missing or does not begin with `/`; write three slashes, as in `unix:///run/redis.sock` (`redis://host:port` for TCP)";
+    let colons = "there is more than one `:` after the host; write `host:port`, and an IPv6 address \
                   in brackets, as in `redis://[::1]:6379`";
     let cases = [
-        ("", Whole, "the URL is empty, write `redis://host:port`", ""),
-        (" \n", Whole, "the URL is empty, write `redis://host:port`", ""),
+        ("", Whole, "the URL is empty; write `redis://host:port`", ""),
+        (" \n", Whole, "the URL is empty; write `redis://host:port`", ""),
         ("redis://10.0.0.1 redis://10.0.0.2", Whole, blank, "redis://***"),
         ("redis://app:open sesame@10.0.0.1", Whole, blank, "redis://***@10.0.0.1"),
         (
             "127.0.0.1:7401",
             Scheme,
-            "the scheme is missing, write `redis://127.0.0.1:7401`",
+            "the scheme is missing; write `redis://127.0.0.1:7401`",
             "127.0.0.1:7401",
         ),
-        ("localhost", Scheme, "the scheme is missing, write `redis://localhost`", "localhost"),
-        ("redis:6379", Scheme, "the scheme is missing, write `redis://redis:6379`", "redis:6379"),
-        ("hunter2", Scheme, "the scheme is missing, write `redis://host:port`", "***"),
+        ("localhost", Scheme, "the scheme is missing; write `redis://localhost`", "localhost"),
+        ("redis:6379", Scheme, "the scheme is missing; write `redis://redis:6379`", "redis:6379"),
+        ("hunter2", Scheme, "the scheme is missing; write `redis://host:port`", "***"),
         (
             "app:hunter2@10.0.0.1",
             Scheme,
-            "the scheme is missing, write `redis://***@10.0.0.1`",
+            "the scheme is missing; write `redis://***@10.0.0.1`",
             "***@10.0.0.1",
         ),
         (
             "/run/redis.sock",
             Scheme,
-            "the scheme is missing, write `unix:///path` for a socket, or `redis://host:port`",
+            "the scheme is missing; write `unix:///path` for a socket, or `redis://host:port`",
             "***",
         ),
-        ("redis:/10.0.0.1", Scheme, "`://` must follow the scheme, write `redis://host`", "***"),
+        ("redis:/10.0.0.1", Scheme, "`://` must follow the scheme; write `redis://host`", "***"),
         (
             "reds://10.0.0.1:7401",
             Scheme,
-            "the scheme `reds` is not known, did you mean `redis://`?",
+            "the scheme `reds` is not known; did you mean `redis://`?",
             "reds://10.0.0.1:7401",
         ),
         (
             "redsis://app:hunter2@10.0.0.1",
             Scheme,
-            "the scheme `redsis` is not known, did you mean `redis://`?",
+            "the scheme `redsis` is not known; did you mean `redis://`?",
             "redsis://***@10.0.0.1",
         ),
         (
             "valky://10.0.0.1",
             Scheme,
-            "the scheme `valky` is not known, did you mean `valkey://`? (TCP is `redis://`)",
+            "the scheme `valky` is not known; did you mean `valkey://`? (TCP is `redis://`)",
             "valky://10.0.0.1",
         ),
         (
             "http://10.0.0.1:7401",
             Scheme,
-            "the scheme `http` is not one of a Redis server, write `redis://10.0.0.1:7401`",
+            "the scheme `http` is not one of a Redis server; write `redis://10.0.0.1:7401`",
             "http://10.0.0.1:7401",
         ),
         (
             "https://10.0.0.1",
             Scheme,
-            "the scheme `https` is not one of a Redis server, write `rediss://10.0.0.1`, or \
+            "the scheme `https` is not one of a Redis server; write `rediss://10.0.0.1`, or \
              `redis://` without TLS",
             "https://10.0.0.1",
         ),
         (
             "amqp://10.0.0.1",
             Scheme,
-            "the scheme `amqp` is not known, write `redis://`, `rediss://` for TLS, or `unix:///path`",
+            "the scheme `amqp` is not known; write `redis://`, `rediss://` for TLS, or `unix:///path`",
             "amqp://10.0.0.1",
         ),
         ("redis://", Host, no_host, "redis://"),
         ("redis://:7401", Host, no_host, "redis://:***"),
         ("redis://app:hunter2@", Host, no_host, "redis://***@"),
         ("redis://app:hunter2@:7401/1", Host, no_host, "redis://***@:***"),
-        ("redis://a,b", Host, "a URL names one server, give each a URL of its own", "redis://***"),
+        (
+            "redis://a,b",
+            Host,
+            "a URL names one server; give each server a URL of its own",
+            "redis://***",
+        ),
         (
             "redis://0.0.0.0:7401",
             Host,
-            "a server listens on `0.0.0.0` and is not reached there, name its address",
+            "a server listens on `0.0.0.0` but is not reached there; name its address",
             "redis://0.0.0.0:7401",
         ),
         (
             "redis://fe80::1",
             Host,
-            "an IPv6 address stands in brackets, write `redis://[fe80::1]`, and a port after them",
+            "an IPv6 address stands in brackets; write `redis://[fe80::1]`, and a port after them",
             "redis://fe80::1",
         ),
         ("redis://10.0.0.1:7401:7402", Host, colons, "redis://***"),
         (
             "redis://[::1",
             Host,
-            "the bracket of an IPv6 address is not closed, or something other than `:port` follows \
-             it, write `redis://[::1]:6379`",
+            "the bracket of an IPv6 address is not closed, or something other than `:port` follows it; write \
+             `redis://[::1]:6379`",
             "redis://***",
         ),
         (
             "redis://[10.0.0.1]",
             Host,
-            "there is no IPv6 address in the brackets, write `redis://[::1]:6379` (without a zone), \
+            "there is no IPv6 address in the brackets; write `redis://[::1]:6379` (without a zone), \
              and other hosts without brackets",
             "redis://[10.0.0.1]",
         ),
         (
             "redis://ho!st",
             Host,
-            "a host has letters and digits of ASCII, `.`, `-` and `_` alone, write \
+            "a host has only ASCII letters and digits, `.`, `-` and `_`; write \
              `redis://host:port` (special characters of a password are percent-encoded)",
             "redis://***",
         ),
         (
             "redis://127.0.0.1:",
             Port,
-            "the port is missing after `:`, write it, or leave out the `:` for 6379",
+            "the port is missing after `:`; write it, or leave out the `:` for 6379",
             "redis://127.0.0.1:",
         ),
         ("redis://127.0.0.1:port", Port, no_number, "redis://127.0.0.1:***"),
@@ -151,13 +154,13 @@ fn each_wrong_url_is_told_which_part_is_wrong_and_what_to_write() {
         (
             "redis://127.0.0.1:74011",
             Port,
-            "the port is out of range, it must be from 1 to 65535",
+            "the port is out of range; it must be from 1 to 65535",
             "redis://127.0.0.1:74011",
         ),
         (
             "redis://127.0.0.1:0",
             Port,
-            "the port is out of range, it must be from 1 to 65535",
+            "the port is out of range; it must be from 1 to 65535",
             "redis://127.0.0.1:0",
         ),
         (
@@ -181,7 +184,7 @@ fn each_wrong_url_is_told_which_part_is_wrong_and_what_to_write() {
         (
             "redis://app:hun@ter2@10.0.0.1",
             Credentials,
-            "there is more than one `@`, write those of the user name and the password as %40",
+            "there is more than one `@`; write those of the user name and the password as %40",
             "redis://***@10.0.0.1",
         ),
         ("redis://app:hunter/2@10.0.0.1", Credentials, escape, "redis://***@10.0.0.1"),
@@ -191,28 +194,28 @@ fn each_wrong_url_is_told_which_part_is_wrong_and_what_to_write() {
         (
             "redis://hunter2@10.0.0.1",
             Credentials,
-            "there is a user name without a password, write `user:password@`, or `:password@` for \
+            "there is a user name without a password; write `user:password@`, or `:password@` for \
              the default user",
             "redis://***@10.0.0.1",
         ),
         (
             "redis://app:%ff@10.0.0.1",
             Credentials,
-            "the user name or the password is not UTF-8 when it is percent-decoded, write `%` as %25",
+            "the user name or the password is not UTF-8 after percent-decoding; write `%` as %25",
             "redis://***@10.0.0.1",
         ),
         (
             "redis://10.0.0.1?timeout=5",
             Query,
-            "there is a parameter `timeout` beside the known ones (`protocol`), leave it out, and set on \
-             the builder what it is to set",
+            "there is a parameter `timeout` beside the known ones (`protocol`); leave it out, and use a setting of \
+             the builder instead",
             "redis://10.0.0.1?***",
         ),
         (
             "redis://10.0.0.1?hunter2",
             Query,
-            "there is a parameter beside the known ones (`protocol`), leave it out, and set on \
-             the builder what it is to set",
+            "there is a parameter beside the known ones (`protocol`); leave it out, and use a setting of the builder \
+             instead",
             "redis://10.0.0.1?***",
         ),
         (
@@ -224,20 +227,20 @@ fn each_wrong_url_is_told_which_part_is_wrong_and_what_to_write() {
         (
             "redis://10.0.0.1?protocol=resp2",
             Query,
-            "the protocol is always RESP3, leave `protocol` out",
+            "the protocol is always RESP3; leave `protocol` out",
             "redis://10.0.0.1?***",
         ),
         (
             "redis://10.0.0.1#insecure",
             Fragment,
-            "what follows `#` is the name of the node, of letters, digits, `-`, `.`, `_` and `:`, \
-             write it, or leave it out (in a password write `#` as %23)",
+            "what follows `#` is the name of the node, of letters, digits, `-`, `.`, `_` and `:`; write it, or leave \
+             it out (in a password write `#` as %23)",
             "redis://10.0.0.1#***",
         ),
         (
             "unix:///run/redis.sock?pass=abc#hunter2",
             Fragment,
-            "what follows `#` may be a part of the password, write `#` in it as %23, and name the \
+            "what follows `#` may be a part of the password; write `#` in it as %23, and name the \
              node by `NodeSpec::named`",
             "unix:///run/redis.sock?***",
         ),
@@ -247,7 +250,7 @@ fn each_wrong_url_is_told_which_part_is_wrong_and_what_to_write() {
         (
             "unix://app:hunter2@/run/redis.sock",
             Credentials,
-            "the credentials of a socket stand in the query, write \
+            "the credentials of a socket stand in the query; write \
              `unix:///path?user=name&pass=password`, and `@` in a path as %40",
             "unix://***@/run/redis.sock",
         ),
@@ -271,7 +274,7 @@ fn every_wrong_url_of_a_list_is_named() {
     assert_eq!(
         error.to_string(),
         "the addresses of 2 nodes cannot be used: \
-         node 0: in `redis://10.0.0.1:` the port is missing after `:`, write it, or leave out the `:` \
+         node 0: in `redis://10.0.0.1:` the port is missing after `:`; write it, or leave out the `:` \
          for 6379; \
          node 2: in `redis://***@10.0.0.3/x` the database must be a number, as in `redis://host/3`"
     );
@@ -308,8 +311,8 @@ fn a_url_for_tls_without_the_feature_names_it() {
     let error = Redlock::builder().node("rediss://app:hunter2@10.0.0.1").build().unwrap_err();
     assert_eq!(
         error.to_string(),
-        "the address of node 0 cannot be used: `rediss://***@10.0.0.1` asks for TLS, which is not \
-         compiled in, enable the feature `tls-rustls-ring` of quorlock (or `tls-rustls`, and install \
+        "the address of node 0 cannot be used: `rediss://***@10.0.0.1` asks for TLS, which is not compiled in; enable \
+         the feature `tls-rustls-ring` of quorlock (or `tls-rustls`, and install \
          a crypto provider), or write `redis://`"
     );
 }

@@ -291,7 +291,7 @@ fn whoever_asks_once_is_told_which_of_them_is_in_the_way() {
     let AcquireError::Contended { resource, expires_in, .. } = &error else { panic!("{error}") };
     assert_eq!(resource.as_ref().unwrap().as_bytes(), b"b");
     assert!(expires_in.is_some_and(|left| left > 9 * SECOND && left <= TTL));
-    assert!(error.to_string().starts_with("the resource `b` is held by somebody else"), "{error}");
+    assert!(error.to_string().starts_with("the resource `b` is held by another client"), "{error}");
     assert_eq!(standing(&world), [0, 3, 0]);
 }
 

@@ -206,9 +206,11 @@ fn what_classic_mode_cannot_do_is_refused_and_takes_nothing_away() {
         },
         &[
             "granted",
-            "the nodes cannot grant this kind of lease, and nothing was sent: in classic mode a node knows no readers; leave out \
+            "the nodes cannot grant this kind of lease; nothing was sent: in classic mode a node supports no readers; \
+             leave out \
              Builder::classic",
-            "the lease cannot be shared with readers, and is as it was: in classic mode a node knows no readers; leave out \
+            "the lease cannot be shared with readers and is unchanged: in classic mode a node supports no readers; \
+             leave out \
              Builder::classic",
             "extended, nearly a minute: true",
         ],

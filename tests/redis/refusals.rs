@@ -215,7 +215,7 @@ fn credentials_that_are_wrong_or_missing_are_refused_and_never_shown() {
             assert!(text.contains("correct them in the URL"), "{text}");
         } else {
             assert!(matches!(refusal, Refusal::PasswordMissing { .. }), "{url}: {text}");
-            assert!(text.contains("wants a password and the URL has none"), "{text}");
+            assert!(text.contains("needs a password, and the URL has none"), "{text}");
         }
         let shown = format!("{text} {refusal:?} {:?}", patient().node(&url));
         assert!(!shown.contains("hunter2") && !shown.contains("sesame"), "{shown}");
@@ -444,7 +444,7 @@ fn a_key_of_the_nodes_own_is_no_resource_whatever_part_of_it_is_the_prefix() {
         let error = redlock.try_acquire(name).blocking().unwrap_err();
         let reserved = matches!(error, AcquireError::Resource(ResourceError::Reserved));
         assert!(reserved, "{prefix} {name}: {error}");
-        assert!(error.to_string().contains("kept for the nodes"), "{error}");
+        assert!(error.to_string().contains("reserved for the nodes"), "{error}");
         assert!(cluster.locks_left().is_empty());
     }
     for (prefix, name) in [("app:", "quorlock:x"), ("", "quorlock"), ("", "fence:{x"), ("q", "x")] {

@@ -60,7 +60,7 @@ fn a_client_is_ready_when_a_quorum_votes_and_says_until_then_why_it_is_not() {
     assert_eq!((error.votes, error.needed, error.waited), (0, 2, 100 * MS));
     assert!(error.remaining().unwrap() <= quarantine(MAX_TTL));
     let text = error.to_string();
-    assert!(text.contains("wait for longer") && text.contains("quarantine"), "{text}");
+    assert!(text.contains("wait longer than that") && text.contains("quarantine"), "{text}");
     // A `ready` that is dropped changes nothing.
     drop(redlock.ready(SOON));
     redlock.blocking_ready(SOON).unwrap();
@@ -75,7 +75,7 @@ fn a_client_is_ready_when_a_quorum_votes_and_says_until_then_why_it_is_not() {
     eventually("it is seen", SOON, || redlock.nodes()[1].state != NodeState::Ready);
     let error = redlock.blocking_ready(100 * MS).unwrap_err();
     assert_eq!((error.votes, error.remaining()), (1, None));
-    assert!(error.to_string().contains("see to the nodes"), "{error}");
+    assert!(error.to_string().contains("fix the nodes that are not ready"), "{error}");
 }
 
 #[test]

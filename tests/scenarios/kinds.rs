@@ -463,7 +463,7 @@ fn a_close_counts_one_of_each_kind_and_a_shutdown_ends_them() {
         for (what, waits) in here {
             let said = waits.join().unwrap();
             // What lingered was free for the taking.
-            let is_told = said.as_ref().is_err_and(|error| error.contains("has been closed"));
+            let is_told = said.as_ref().is_err_and(|error| error.contains("is closed"));
             assert!(is_told || what == "lingers" && said.is_ok(), "{what}: {said:?}");
         }
         for (what, waits) in there {

@@ -296,7 +296,7 @@ fn what_cannot_be_is_a_panic_that_says_why() {
     let (place, votes) = held.split_once(": of ").unwrap();
     assert!(
         place.starts_with(
-            "`r` cannot be held by somebody else, as is asked for at tests/testing/nodes.rs:"
+            "`r` cannot be held by another client, as is asked for at tests/testing/nodes.rs:"
         ),
         "{held}"
     );

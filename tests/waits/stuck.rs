@@ -85,7 +85,10 @@ fn whoever_is_refused_for_a_line_is_told_that() {
     let error = tries.try_acquire("job").blocking().unwrap_err();
     assert!(error.is_contended(), "{error}");
     let text = error.to_string();
-    assert!(text.starts_with("the resource `job` is free, and kept for those who wait"), "{text}");
+    assert!(
+        text.starts_with("the resource `job` is free but reserved for waiting clients"),
+        "{text}"
+    );
     assert!(!text.contains("held by"), "{text}");
 }
 

@@ -29,7 +29,7 @@ fn a_majority_that_refuses_is_told_and_a_minority_is_not_felt() {
     let free = quorlock("holder").arg("r").args(on(&cluster.urls())).output().unwrap();
     assert_eq!(code(&free), 1, "{free:?}");
     refuse(&cluster, 1);
-    each_is_refused(&cluster.urls(), "2 of 3 nodes must not vote, do what is said of each: ");
+    each_is_refused(&cluster.urls(), "2 of 3 nodes must not vote; fix each as told below: ");
 }
 
 #[test]

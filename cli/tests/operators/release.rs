@@ -141,7 +141,7 @@ fn who_comes_while_it_waits_for_a_yes_keeps_it() {
     let mut rest = String::new();
     stdout.read_to_string(&mut rest).unwrap();
     assert_eq!(script.wait().unwrap().code(), Some(75), "{rest}");
-    assert!(rest.contains("somebody else holds it by now"), "{rest}");
+    assert!(rest.contains("another client holds it by now"), "{rest}");
     assert_eq!(cluster.locks_left().len(), 3);
     drop(lease);
 }

@@ -181,7 +181,7 @@ fn nodes_that_refuse_are_settings_that_are_wrong() {
         assert_eq!((ended.code, &*ended.out), (78, ""), "{how}: {}", ended.err);
         let says = |part: &str| assert!(ended.err.contains(part), "{how}: {part}: {}", ended.err);
         says("2 of 3 nodes must not vote");
-        says("it wants a password and the URL has none");
+        says("it needs a password, and the URL has none");
         says(&format!("127.0.0.1:{}", host.fleet[2].port()));
     }
 }
@@ -194,7 +194,7 @@ fn a_node_that_refuses_beside_one_that_is_down_is_waited_for() {
     host.fleet[1].pause();
     let ended = host.run("job --try", "echo ran");
     assert_eq!((ended.code, &*ended.out), (69, ""), "{}", ended.err);
-    assert!(ended.err.contains("it wants a password"), "{}", ended.err);
+    assert!(ended.err.contains("it needs a password"), "{}", ended.err);
     let waits = host.shell("job", "echo ran");
     eventually("it says so", SOON, || waits.errors().contains("quorlock: waits for nodes: "));
     host.fleet[1].resume();

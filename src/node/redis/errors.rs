@@ -1,7 +1,7 @@
 //! What an error of a server, or of the client library, means.
 //!
 //! It decides, in this one place, whether the command can have taken effect, whether the node may vote at all, whether
-//! the connection is of use still, and what is said to whoever has to see to it. It must never say "not sent" of what
+//! the connection is of use still, and what its user is told. It must never say "not sent" of what
 //! may have been executed.
 
 use std::sync::Arc;
@@ -62,7 +62,7 @@ pub(super) fn of_connect(error: &RedisError, database: i64) -> NodeError {
         }
         (_, Some("DENIED")) => NodeError::Refused(Refusal::ProtectedMode { message: message() }),
         (ErrorKind::Parse, _) => {
-            // What the parser expected fills lines, and says nothing to whoever has the wrong port.
+            // What the parser expected fills lines, and does not help a user with a wrong port.
             let text = error.to_string();
             let message = Arc::from(text.lines().next().unwrap_or_default());
             NodeError::Refused(Refusal::NotRedis { message })
@@ -140,13 +140,13 @@ pub(super) fn is_unknown_script(error: &NodeError) -> bool {
 /// What to do about an error of this code, as a part of its text.
 pub(in crate::node) fn advice(code: &str) -> &'static str {
     match code {
-        "NOPERM" => ", give its ACL user the rights that docs/deploying.md lists",
-        "OOM" => ", it is out of memory, raise its maxmemory",
-        "READONLY" => ", it is a replica, configure the master",
-        "MISCONF" => ", it cannot persist, free its disk, or switch snapshots off with `save \"\"`",
-        "LOADING" => ", it is still loading its data, wait",
+        "NOPERM" => "; grant its ACL user the rights that docs/deploying.md lists",
+        "OOM" => "; it is out of memory; raise its maxmemory",
+        "READONLY" => "; it is a replica; configure the master",
+        "MISCONF" => "; it cannot persist; free its disk, or switch snapshots off with `save \"\"`",
+        "LOADING" => "; it is still loading its data; wait",
         "MOVED" | "CROSSSLOT" | "CLUSTERDOWN" => {
-            ", it belongs to a Redis Cluster, use independent masters"
+            "; it belongs to a Redis Cluster; use independent masters"
         }
         _ => "",
     }

@@ -111,14 +111,14 @@ fn a_name_is_shown_as_text_and_what_is_wrong_with_one_is_told() {
     let error = |told: &dyn std::fmt::Display, says: &str| {
         assert!(told.to_string().contains(says), "{told}");
     };
-    error(&Resource::new("").unwrap_err(), "no name");
+    error(&Resource::new("").unwrap_err(), "name is empty");
     error(&Resource::new("quorlock:x").unwrap_err(), "`quorlock:`");
-    error(&Resource::new(vec![0; 65_537]).unwrap_err(), "65537 bytes, of at most 65536");
-    error(&Slots::new(b"", "s", 257).unwrap_err(), "permits is 257, ask for 1 to 256");
-    error(&Slots::new(b"", "", 1).unwrap_err(), "no name");
+    error(&Resource::new(vec![0; 65_537]).unwrap_err(), "65537 bytes, at most 65536");
+    error(&Slots::new(b"", "s", 257).unwrap_err(), "permits is 257; ask for 1 to 256");
+    error(&Slots::new(b"", "", 1).unwrap_err(), "name is empty");
     error(&ResourceSet::new([]).unwrap_err(), "no resource");
     let many = (0..33).map(|number| named(&number.to_string()));
-    error(&ResourceSet::new(many).unwrap_err(), "33 resources, of at most 32");
+    error(&ResourceSet::new(many).unwrap_err(), "33 resources are named, at most 32");
 }
 
 #[test]

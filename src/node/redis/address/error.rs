@@ -1,4 +1,4 @@
-//! What is wrong with a URL, said so that it can be put right, and without what may be secret.
+//! What is wrong with a URL and how to fix it, without what may be secret.
 
 use std::{fmt, sync::Arc};
 
@@ -19,7 +19,7 @@ use super::quote::quoted;
 /// let error = Redlock::builder().node("127.0.0.1:7401").build().unwrap_err();
 /// assert_eq!(
 ///     error.to_string(),
-///     "the address of node 0 cannot be used: in `127.0.0.1:7401` the scheme is missing, write \
+///     "the address of node 0 cannot be used: in `127.0.0.1:7401` the scheme is missing; write \
 ///      `redis://127.0.0.1:7401`"
 /// );
 /// # }
@@ -41,7 +41,8 @@ pub enum AddressError {
     /// The URL asks for TLS and the crate was built without. Enable the feature `tls-rustls-ring` or `tls-rustls` of
     /// quorlock.
     #[error(
-        "`{url}` asks for TLS, which is not compiled in, enable the feature `tls-rustls-ring` of quorlock (or `tls-rustls`, and install a crypto provider), or write `redis://`"
+        "`{url}` asks for TLS, which is not compiled in; enable the feature `tls-rustls-ring` of quorlock (or \
+         `tls-rustls`, and install a crypto provider), or write `redis://`"
     )]
     TlsFeatureMissing {
         /// The URL, without what may be secret.
@@ -51,14 +52,15 @@ pub enum AddressError {
     /// `rustls::crypto::ring::default_provider().install_default()`, or enable the feature `tls-rustls-ring`, which
     /// does that.
     #[error(
-        "`{url}` asks for TLS, and rustls has no crypto provider, install one at start or enable the feature `tls-rustls-ring` of quorlock"
+        "`{url}` asks for TLS, and rustls has no crypto provider; install one at start, or enable the feature \
+         `tls-rustls-ring` of quorlock"
     )]
     CryptoProviderMissing {
         /// The URL, without what may be secret.
         url: Arc<str>,
     },
     /// The certificates or the key given for TLS cannot be used. Pass PEM.
-    #[error("the TLS certificates for `{url}` cannot be used, pass PEM: {reason}")]
+    #[error("the TLS certificates for `{url}` cannot be used; pass PEM: {reason}")]
     Certificates {
         /// What the TLS library said.
         reason: Arc<str>,

@@ -36,11 +36,10 @@ pub(super) enum Kind {
 /// Judges a URL that has no blanks around it.
 pub(super) fn judge(url: &str) -> Result<Kind, Fault> {
     if url.is_empty() {
-        return fault(UrlPart::Whole, "the URL is empty, write `redis://host:port`");
+        return fault(UrlPart::Whole, "the URL is empty; write `redis://host:port`");
     }
     if url.contains(|c: char| c.is_whitespace() || c.is_control()) {
-        let reason = "there is a blank or a control character, take it out (in a password \
-                      write a blank as %20), and give each URL by itself";
+        let reason = "there is a blank or a control character; take it out (in a password write a blank as %20), and give each URL by itself";
         return fault(UrlPart::Whole, reason);
     }
     let Some((scheme, rest)) = split_scheme(url) else { return Err(without_scheme(url)) };
@@ -65,15 +64,15 @@ fn without_scheme(url: &str) -> Fault {
             && !is_address(url)
     };
     let reason = if let Some((name, _)) = SCHEMES.iter().find(begins) {
-        format!("`://` must follow the scheme, write `{name}://host`")
+        format!("`://` must follow the scheme; write `{name}://host`")
     } else if url.starts_with('/') {
-        "the scheme is missing, write `unix:///path` for a socket, or `redis://host:port`".into()
+        "the scheme is missing; write `unix:///path` for a socket, or `redis://host:port`".into()
     } else {
         match quoted(url) {
             shown if shown.starts_with("***") && !shown.contains('@') => {
-                "the scheme is missing, write `redis://host:port`".into()
+                "the scheme is missing; write `redis://host:port`".into()
             }
-            shown => format!("the scheme is missing, write `redis://{shown}`"),
+            shown => format!("the scheme is missing; write `redis://{shown}`"),
         }
     };
     (UrlPart::Scheme, reason)
@@ -86,20 +85,20 @@ fn unknown_scheme(scheme: &str, url: &str) -> Fault {
     let rest = split_scheme(&shown).map_or("host", |(_, rest)| rest);
     let reason = match (near, &*lower) {
         (Some("redis"), _) => {
-            format!("the scheme `{scheme}` is not known, did you mean `redis://`?")
+            format!("the scheme `{scheme}` is not known; did you mean `redis://`?")
         }
         (Some(name), _) => format!(
-            "the scheme `{scheme}` is not known, did you mean `{name}://`? (TCP is `redis://`)"
+            "the scheme `{scheme}` is not known; did you mean `{name}://`? (TCP is `redis://`)"
         ),
         (_, "https" | "tls" | "ssl" | "rediss+tls" | "redis+tls" | "redis+ssl") => format!(
-            "the scheme `{scheme}` is not one of a Redis server, write `rediss://{rest}`, or \
+            "the scheme `{scheme}` is not one of a Redis server; write `rediss://{rest}`, or \
              `redis://` without TLS"
         ),
         (_, "http" | "tcp") => {
-            format!("the scheme `{scheme}` is not one of a Redis server, write `redis://{rest}`")
+            format!("the scheme `{scheme}` is not one of a Redis server; write `redis://{rest}`")
         }
         _ => format!(
-            "the scheme `{scheme}` is not known, write `redis://`, `rediss://` for TLS, or \
+            "the scheme `{scheme}` is not known; write `redis://`, `rediss://` for TLS, or \
              `unix:///path`"
         ),
     };
@@ -157,35 +156,35 @@ type TcpWrong = fn(&Tcp<'_>) -> bool;
 #[rustfmt::skip]
 const TCP: [Check<TcpWrong>; 16] = [
     (UrlPart::Credentials, |it| it.tail.contains('@'),
-     "a user name or password must be percent-encoded, write `/` as %2F, `?` as %3F, `#` as %23 and `@` as %40"),
+     "a user name or password must be percent-encoded; write `/` as %2F, `?` as %3F, `#` as %23 and `@` as %40"),
     (UrlPart::Credentials, |it| it.credentials(|text| text.contains('@')),
-     "there is more than one `@`, write those of the user name and the password as %40"),
+     "there is more than one `@`; write those of the user name and the password as %40"),
     (UrlPart::Credentials, |it| it.credentials(|text| !text.contains(':')),
-     "there is a user name without a password, write `user:password@`, or `:password@` for the default user"),
+     "there is a user name without a password; write `user:password@`, or `:password@` for the default user"),
     (UrlPart::Credentials, |it| it.credentials(|text| !is_utf8(text)),
-     "the user name or the password is not UTF-8 when it is percent-decoded, write `%` as %25"),
+     "the user name or the password is not UTF-8 after percent-decoding; write `%` as %25"),
     (UrlPart::Host, |it| it.place.contains(','),
-     "a URL names one server, give each a URL of its own"),
+     "a URL names one server; give each server a URL of its own"),
     (UrlPart::Host, |it| it.host.is_none() && it.in_brackets(),
-     "the bracket of an IPv6 address is not closed, or something other than `:port` follows it, write `redis://[::1]:6379`"),
+     "the bracket of an IPv6 address is not closed, or something other than `:port` follows it; write `redis://[::1]:6379`"),
     (UrlPart::Host, |it| it.host.is_none(),
-     "there is more than one `:` after the host, write `host:port`, and an IPv6 address in brackets, as in `redis://[::1]:6379`"),
+     "there is more than one `:` after the host; write `host:port`, and an IPv6 address in brackets, as in `redis://[::1]:6379`"),
     (UrlPart::Host, |it| it.host(str::is_empty),
-     "the host is missing, write `redis://host:port`, with credentials `redis://user:password@host:port`"),
+     "the host is missing; write `redis://host:port`, with credentials `redis://user:password@host:port`"),
     (UrlPart::Host, |it| !it.in_brackets() && it.host(is_ipv6),
-     "an IPv6 address stands in brackets, write `redis://[{host}]`, and a port after them"),
+     "an IPv6 address stands in brackets; write `redis://[{host}]`, and a port after them"),
     (UrlPart::Host, |it| it.in_brackets() && !it.host(is_ipv6),
-     "there is no IPv6 address in the brackets, write `redis://[::1]:6379` (without a zone), and other hosts without brackets"),
+     "there is no IPv6 address in the brackets; write `redis://[::1]:6379` (without a zone), and other hosts without brackets"),
     (UrlPart::Host, |it| it.host(is_everywhere),
-     "a server listens on `{host}` and is not reached there, name its address"),
+     "a server listens on `{host}` but is not reached there; name its address"),
     (UrlPart::Host, |it| !it.in_brackets() && !it.host(is_host),
-     "a host has letters and digits of ASCII, `.`, `-` and `_` alone, write `redis://host:port` (special characters of a password are percent-encoded)"),
+     "a host has only ASCII letters and digits, `.`, `-` and `_`; write `redis://host:port` (special characters of a password are percent-encoded)"),
     (UrlPart::Port, |it| it.port(str::is_empty),
-     "the port is missing after `:`, write it, or leave out the `:` for 6379"),
+     "the port is missing after `:`; write it, or leave out the `:` for 6379"),
     (UrlPart::Port, |it| it.port(|port| !port.bytes().all(|byte| byte.is_ascii_digit())),
-     "the port must be a number from 1 to 65535, write `redis://host:port`, with credentials `redis://user:password@host:port`"),
+     "the port must be a number from 1 to 65535; write `redis://host:port`, with credentials `redis://user:password@host:port`"),
     (UrlPart::Port, |it| it.port(|port| !port.parse::<u16>().is_ok_and(|port| port > 0)),
-     "the port is out of range, it must be from 1 to 65535"),
+     "the port is out of range; it must be from 1 to 65535"),
     (UrlPart::Database, |it| is_no_database(it.database), NO_DATABASE),
 ];
 
@@ -228,8 +227,7 @@ fn judge_name(fragment: Option<&str>) -> Result<(), Fault> {
     match fragment {
         Some(name) if name == INSECURE || name.is_empty() || !name.chars().all(is_plain) => fault(
             UrlPart::Fragment,
-            "what follows `#` is the name of the node, of letters, digits, `-`, `.`, `_` and `:`, write it, or leave it \
-             out (in a password write `#` as %23)",
+            "what follows `#` is the name of the node, of letters, digits, `-`, `.`, `_` and `:`; write it, or leave it out (in a password write `#` as %23)",
         ),
         _ => Ok(()),
     }
@@ -281,7 +279,7 @@ fn judge_query(query: &str, known: &[&str], database: &str) -> Result<(), Fault>
                 }
             }
             "protocol" if !matches!(value, "3" | "resp3") => {
-                let reason = "the protocol is always RESP3, leave `protocol` out";
+                let reason = "the protocol is always RESP3; leave `protocol` out";
                 return fault(UrlPart::Query, reason);
             }
             _ if known.contains(&name) => {}
@@ -312,8 +310,7 @@ fn unknown_parameter(name: &str, pair: &str, known: &[&str]) -> Fault {
     let name = if named { format!(" `{name}`") } else { String::new() };
     let known = known.join("`, `");
     let reason = format!(
-        "there is a parameter{name} beside the known ones (`{known}`), leave it out, and set on the \
-         builder what it is to set"
+        "there is a parameter{name} beside the known ones (`{known}`); leave it out, and use a setting of the builder instead"
     );
     (UrlPart::Query, reason)
 }
@@ -330,15 +327,15 @@ type UnixWrong = fn(&Unix<'_>) -> bool;
 #[rustfmt::skip]
 const UNIX: [Check<UnixWrong>; 2] = [
     (UrlPart::Credentials, |it| it.path.contains('@'),
-     "the credentials of a socket stand in the query, write `unix:///path?user=name&pass=password`, and `@` in a path as %40"),
+     "the credentials of a socket stand in the query; write `unix:///path?user=name&pass=password`, and `@` in a path as %40"),
     (UrlPart::Path, |it| !it.path.starts_with('/') || it.path == "/",
-     "the path of the socket is missing or does not begin with `/`, write three slashes, as in `unix:///run/redis.sock` (`redis://host:port` for TCP)"),
+     "the path of the socket is missing or does not begin with `/`; write three slashes, as in `unix:///run/redis.sock` (`redis://host:port` for TCP)"),
 ];
 
 #[rustfmt::skip]
 const UNIX_NAME: [Check<UnixWrong>; 1] = [
     (UrlPart::Fragment, |it| it.fragment.is_some() && it.query.split('&').any(|pair| pair.starts_with("pass=")),
-     "what follows `#` may be a part of the password, write `#` in it as %23, and name the node by `NodeSpec::named`"),
+     "what follows `#` may be a part of the password; write `#` in it as %23, and name the node by `NodeSpec::named`"),
 ];
 
 fn judge_unix(rest: &str) -> Result<(), Fault> {

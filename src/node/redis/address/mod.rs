@@ -38,7 +38,7 @@ impl Address {
         // Not the library's message, which may quote the URL.
         let unusable = || {
             let reason =
-                "it cannot be used, write `redis://[user:password@]host[:port][/database]`";
+                "it cannot be used; write `redis://[user:password@]host[:port][/database]`";
             AddressError::invalid(url, UrlPart::Whole, reason)
         };
         let (url, name) = judge::split_name(url);

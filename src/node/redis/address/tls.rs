@@ -84,7 +84,7 @@ fn require_certificate(url: &str, pem: &[u8]) -> Result<(), AddressError> {
     let reason = match CertificateDer::pem_slice_iter(pem).next() {
         Some(Ok(_)) => return Ok(()),
         Some(Err(error)) => error.to_string(),
-        None => "there is no certificate in it".to_owned(),
+        None => "it contains no certificate".to_owned(),
     };
     Err(AddressError::certificates(url, reason))
 }
