@@ -167,7 +167,7 @@ impl<K: Kind> Acquire<K> {
     ///
     /// # Errors
     ///
-    /// As for [`run_until_lost`](Acquire::run_until_lost), and [`AcquireError::WouldDeadlock`].
+    /// As for [`run_until_lost`](Acquire::run_until_lost), and [`AcquireError::WouldDeadlock`](crate::AcquireError::WouldDeadlock).
     pub fn blocking_run<T>(self, work: impl FnOnce(&Lease<K>) -> T) -> Result<Ran<T>, RunError> {
         let lease = self.blocking()?;
         let output = {
