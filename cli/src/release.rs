@@ -20,7 +20,7 @@ use crate::{
     shown::{counted, name, plain},
 };
 
-/// Takes a resource from whoever holds it: status 0 done, 1 nobody holds it or it was not confirmed, 75 it cannot be taken
+/// Takes a resource from its holder: status 0 done, 1 nobody holds it or it was not confirmed, 75 it cannot be taken
 /// (readers, another program's, or another holder than the one that was shown), 69 the nodes do not agree or answer.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\

@@ -25,8 +25,8 @@ const WAITED_FOR: u32 = 10;
 ///
 /// # Drop behavior
 ///
-/// Dropping it gives the term up, as dropping the lease releases that. Whoever works under it stops first: with
-/// [`Election::lead`](super::Election::lead) that cannot be forgotten.
+/// Dropping it gives the term up, as dropping the lease releases that. Stop its work first:
+/// [`Election::lead`](super::Election::lead) does that.
 #[must_use = "dropping a leadership gives the term up at once"]
 #[clippy::has_significant_drop]
 pub struct Leadership {
@@ -51,7 +51,7 @@ impl Leadership {
     }
 
     /// Says something else of itself from now on, to observers and beside the key. It returns when a quorum of nodes has it,
-    /// so that whoever looks from then on sees it.
+    /// so that a later look sees it.
     ///
     /// # Errors
     ///

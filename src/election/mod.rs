@@ -133,9 +133,9 @@ impl Election {
         self
     }
 
-    /// Waits until this candidate leads, however long that takes, also through outages. Of those who campaign, whoever came
-    /// first is first; in the process of the leader it counts from the end of that term. It does not wait until observers may
-    /// see it; that follows.
+    /// Waits until this candidate leads, however long that takes, also through outages. Candidates lead in the order in which
+    /// they came; a candidate in the leader's own process counts from the end of that term. It does not wait until observers
+    /// may see it; that follows.
     ///
     /// Dropping the [`Leadership`] gives the term up. With [`lead`](Election::lead) work is begun and ended with a term.
     ///

@@ -93,8 +93,8 @@ impl Election {
     }
 
     /// Watches who leads. Nothing is pushed to it: it asks all nodes while [`changed`](Observer::changed) is awaited, three
-    /// times in a ttl, and so sees a change up to a third of the ttl later, and nothing of what has passed in between. Whoever
-    /// wants to know earlier sets a shorter [`ttl`](Election::ttl) for the election that it observes by.
+    /// times in a ttl, and so sees a change up to a third of the ttl later, and nothing of what has passed in between. To know
+    /// earlier, set a shorter [`ttl`](Election::ttl) on the election that you observe by.
     pub fn observe(&self) -> Observer {
         Observer { election: self.clone(), observation: Observation::default(), last: None }
     }
