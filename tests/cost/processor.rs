@@ -73,8 +73,8 @@ fn bare(nodes: &[MemoryNode]) {
 #[test]
 fn in_memory_a_lease_takes_the_processor_time_of_so_many_bare_fan_outs() {
     const IN_A_TURN: u64 = 16;
-    /// It is 5 on a busy machine and on an idle one.
-    const MOST: f64 = 8.0;
+    /// Not optimised it is 7.3 to 7.6, and 8.6 where other programs use the caches of the processor. Optimised it is 3.8.
+    const MOST: f64 = 11.0;
     let world = World::new();
     world.operate(Operation::Lease, 100);
     let ratios = (0..TURNS).map(|_| {
@@ -92,10 +92,10 @@ fn in_memory_a_lease_takes_the_processor_time_of_so_many_bare_fan_outs() {
 #[test]
 fn on_servers_a_lease_takes_the_processor_time_of_so_many_bare_fan_outs() {
     const IN_A_TURN: usize = 8;
-    /// Not optimised it is 1.7 where the answers come in one piece, and 2.6 to 2.9 where each comes alone: each wakes the task that
-    /// drives the client, and that wakes the caller. Before there was such a task it was 2.3 on the same machine. Optimised it is
-    /// 1.6 to 1.8, and was 1.6.
-    const MOST: f64 = 3.2;
+    /// Not optimised it is 1.7 where the answers come in one piece, and 2.6 to 2.9 where each comes alone: each wakes the task
+    /// that drives the client, and that wakes the caller. Optimised it is 1.6 to 1.8. A seventh more, as in memory, is the
+    /// caches' share.
+    const MOST: f64 = 4.0;
     let cluster = admitted();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let ratios = runtime.block_on(async {
