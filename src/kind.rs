@@ -22,14 +22,7 @@ use crate::{
 /// Code that works under any kind takes a `&Lease<impl Kind>`.
 pub trait Kind: sealed::Sealed + Sized + 'static {
     /// What [`Lease::token`](crate::Lease::token) returns.
-    type Token: fmt::Debug;
-
-    /// The name of its lease.
-    #[doc(hidden)]
-    const LEASE: &str;
-
-    #[doc(hidden)]
-    fn token(token: Option<FencingToken>) -> Self::Token;
+    type Token: sealed::Token + Copy + fmt::Debug + Eq + Send + Sync + 'static;
 }
 
 /// A kind whose lease keeps all other clients out, and may do so for longer than it is held.
@@ -48,27 +41,35 @@ pub trait Excludes: Kind {}
 )]
 pub trait Lingers: Excludes {}
 
-mod sealed {
+pub(crate) mod sealed {
+    use crate::protocol::FencingToken;
+
     #[expect(unnameable_types, reason = "so that nobody else makes a kind")]
-    pub trait Sealed {}
+    pub trait Sealed {
+        /// The name of its lease.
+        const LEASE: &str;
+    }
+
+    #[expect(unnameable_types, reason = "so that nobody else makes a token")]
+    pub trait Token {
+        /// The token of a lease that has this fencing token.
+        fn of(token: Option<FencingToken>) -> Self;
+    }
 }
 
 macro_rules! kinds {
-    ($($(#[$doc:meta])* $name:ident $lease:literal: $token:ty, $of:expr;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident $lease:literal: $token:ty;)*) => {$(
         $(#[$doc])*
         #[derive(Debug)]
         #[non_exhaustive]
         pub enum $name {}
 
-        impl sealed::Sealed for $name {}
-
         impl Kind for $name {
             type Token = $token;
-            const LEASE: &str = $lease;
+        }
 
-            fn token(token: Option<FencingToken>) -> $token {
-                $of(token)
-            }
+        impl sealed::Sealed for $name {
+            const LEASE: &str = $lease;
         }
     )*};
 }
@@ -78,13 +79,13 @@ type Fence = Result<FencingToken, NoToken>;
 
 kinds! {
     /// One holder at a time, of one resource or of several at once.
-    Exclusive "Lease": Fence, fence;
+    Exclusive "Lease": Fence;
     /// Readers: several hold the resource at a time, each with its own lease, and none beside a writer.
-    Shared "ReadLease": ReadToken, read;
+    Shared "ReadLease": ReadToken;
     /// One permit of a [`Semaphore`](crate::Semaphore): one holder at a time of one of its slots.
-    Slot "Permit": Fence, fence;
+    Slot "Permit": Fence;
     /// One holder at a time, which may acquire it again through the same [`Reentrant`](crate::Reentrant) handle.
-    Nested "ReentrantLease": Fence, fence;
+    Nested "ReentrantLease": Fence;
 }
 
 impl Excludes for Exclusive {}
@@ -94,11 +95,15 @@ impl Lingers for Exclusive {}
 impl Lingers for Nested {}
 
 /// Classic mode has no tokens.
-fn fence(token: Option<FencingToken>) -> Fence {
-    token.ok_or(NoToken)
+impl sealed::Token for Fence {
+    fn of(token: Option<FencingToken>) -> Self {
+        token.ok_or(NoToken)
+    }
 }
 
 /// Every reader has a token, since classic mode has no readers. The fallback, the least token, covers nothing.
-fn read(token: Option<FencingToken>) -> ReadToken {
-    token.map_or(ReadToken::new(0), ReadToken::from)
+impl sealed::Token for ReadToken {
+    fn of(token: Option<FencingToken>) -> Self {
+        token.map_or(Self::new(0), Self::from)
+    }
 }

@@ -49,19 +49,21 @@ impl Reentrant {
     ///
     /// The request's settings of the lease (ttl, renewal, `max_hold`, heartbeat) count only where the handle does not
     /// hold it: a shared lease stays as it is. A lease is not shared if it is lost, has less left than `min_validity`
-    /// or `hold_at_least` asks for, or has a shorter `lock_delay`; `hold_at_least` counts for a shared lease from now
-    /// on. While the handle is acquiring the resource already, the request waits for that, up to its `wait` in all.
+    /// or `hold_at_least` asks for, or has a shorter `lock_delay`. A renewed lease that has too little left is extended
+    /// first. `hold_at_least` counts for a shared lease from now on.
+    ///
+    /// A request that cannot share stands in line as any other, also behind this handle's own lease, and shares as soon as
+    /// the handle has a lease that it can share. After [`close`](Redlock::close) it can still share.
     ///
     /// # Errors
     ///
     /// Awaited, [`AcquireError`](crate::AcquireError), where this handle does not hold the resource and could not
-    /// acquire it. [`Contended`](crate::AcquireError::Contended) without an answer of any node says that this handle's
-    /// own first acquire took too long, for example because its future is stored and not polled.
+    /// acquire it.
     pub fn acquire(&self, resource: impl AsRef<[u8]>) -> Acquire<Nested> {
         self.shares(self.redlock.acquire(resource))
     }
 
-    /// As [`acquire`](Reentrant::acquire), without waiting for other holders or for this handle.
+    /// As [`acquire`](Reentrant::acquire), without waiting for other holders or for another request of this handle.
     pub fn try_acquire(&self, resource: impl AsRef<[u8]>) -> Acquire<Nested> {
         self.shares(self.redlock.try_acquire(resource))
     }

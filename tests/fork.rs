@@ -111,7 +111,7 @@ fn is_told_that_its_parents_are_of_no_use(redlock: &Redlock, leases: [Lease; 3])
     drop(dropped);
     left.let_expire();
     let refused = futures::executor::block_on(lease.extend()).unwrap_err();
-    assert!(matches!(refused, ExtendError::InDoubt { .. }), "{refused}");
+    assert!(matches!(refused, ExtendError::RuntimeEnded { .. }), "{refused}");
     let refused = lease.blocking_release().unwrap_err();
     assert!(matches!(refused, ReleaseError::RuntimeEnded), "{refused}");
     drop(redlock.blocking_close());
@@ -434,7 +434,7 @@ fn a_child_that_awaits_whatever_its_parent_has_begun_is_told_at_once() {
                 Box::pin(async move {
                     matches!(
                         extended.extend().await,
-                        Err(ExtendError::InDoubt { validity: Duration::ZERO, .. })
+                        Err(ExtendError::RuntimeEnded { validity: Duration::ZERO, .. })
                     )
                 }),
             ),

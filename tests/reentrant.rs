@@ -19,7 +19,7 @@ use std::{
 };
 
 use quorlock::{
-    AcquireError, Builder, Lease, NodeOutcome, Redlock, Reentrant, ReentrantLease,
+    AcquireError, Builder, Lease, Redlock, Reentrant, ReentrantLease,
     node::MemoryNode,
     protocol::Timestamp,
     runtime::{Runtime, Task, TokioRuntime},
@@ -41,19 +41,6 @@ fn begin(future: &mut (impl Future<Output = Answer> + Unpin)) {
     assert!(matches!(polled, Poll::Pending));
 }
 
-/// Contended, and no node was asked.
-#[track_caller]
-fn is_busy_with_itself(answer: &Answer) -> Duration {
-    match answer {
-        Err(AcquireError::Contended { waited, expires_in: None, nodes, .. }) => {
-            assert!(nodes.iter().all(|report| report.outcome == NodeOutcome::NotAsked), "{nodes}");
-            assert_eq!(nodes.iter().count(), 3);
-            *waited
-        }
-        other => panic!("{other:?}"),
-    }
-}
-
 async fn within<T>(limit: Duration, future: impl IntoFuture<Output = T>) -> T {
     tokio::time::timeout(limit, future.into_future()).await.expect("it hangs")
 }
@@ -69,8 +56,8 @@ async fn a_try_does_not_wait_for_a_first_acquire_of_the_same_owner() {
     let theirs = stranger.acquire("r").await.unwrap();
     let mut first = worker.acquire("r").into_future();
     begin(&mut first);
-    let answer = within(10 * SECOND, worker.try_acquire("r")).await;
-    assert_eq!(is_busy_with_itself(&answer), Duration::ZERO);
+    let answer = within(10 * SECOND, worker.try_acquire("r")).await.unwrap_err();
+    assert!(answer.is_contended() && answer.to_string().contains(&theirs.owner().to_string()));
     // Another resource has nothing to do with it.
     release(within(10 * SECOND, worker.try_acquire("s")).await.unwrap()).await;
     release(theirs).await;
@@ -88,8 +75,9 @@ async fn an_acquire_waits_for_a_first_one_that_is_not_polled_only_as_long_as_it_
     let _theirs = stranger.acquire("r").await.unwrap();
     let mut first = worker.acquire("r").into_future();
     begin(&mut first);
-    let answer = within(10 * SECOND, worker.acquire("r")).await;
-    assert!(is_busy_with_itself(&answer) >= 50 * MS);
+    let since = Instant::now();
+    let answer = within(10 * SECOND, worker.acquire("r")).await.unwrap_err();
+    assert!(answer.is_contended() && since.elapsed() >= 50 * MS, "{answer}");
     let first = first.await.unwrap_err();
     assert!(first.nodes().unwrap().denials().count() >= 2, "it has asked: {first}");
 }
@@ -246,9 +234,9 @@ fn a_share_is_had_of_a_lease_with_as_much_left_as_is_asked_for_and_not_with_less
     };
     let nodes: Vec<MemoryNode> = (0..3).map(node).collect();
     let builder = Redlock::builder().nodes(&nodes).runtime(Arc::new(sim.clone()));
-    let worker = builder.build().unwrap().reentrant();
+    let worker = builder.ttl(20 * SECOND).max_ttl(20 * SECOND).build().unwrap().reentrant();
     sim.block_on(sim.sleep(MS));
-    let outer = sim.block_on(worker.acquire("r").into_future()).unwrap();
+    let outer = sim.block_on(worker.acquire("r").ttl(10 * SECOND).into_future()).unwrap();
     let left = outer.validity();
     let inner = sim.block_on(worker.try_acquire("r").min_validity(left).into_future()).unwrap();
     assert_eq!((inner.owner(), outer.holders()), (outer.owner(), 2));
@@ -396,4 +384,184 @@ fn a_lease_that_two_panics_end_is_renewed_no_more() {
             other.try_acquire("r").blocking().is_ok()
         });
     }
+}
+
+/// A request that waits for a first acquire which is not polled, of a runtime with one thread.
+fn behind_one_that_is_not_polled() -> (tokio::runtime::Runtime, Redlock, impl Sized, Reentrant) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (redlock, theirs) = runtime.block_on(async {
+        let nodes: Vec<MemoryNode> = (0..3).map(|_| MemoryNode::new()).collect();
+        let here = TokioRuntime::current().unwrap();
+        let redlock = Redlock::builder().nodes(&nodes).runtime(here).connect().await.unwrap();
+        let theirs = redlock.acquire("r").await.unwrap();
+        (redlock, theirs)
+    });
+    let worker = redlock.reentrant();
+    let mut first = worker.acquire("r").wait_without_deadline().into_future();
+    runtime.block_on(async {
+        begin(&mut first);
+        tokio::time::sleep(20 * MS).await;
+    });
+    (runtime, redlock, (theirs, first), worker)
+}
+
+/// What ends the engine, or closes it, ends the requests of a handle too: those under way, and those that come later.
+#[test]
+fn requests_of_a_handle_are_told_of_the_end_and_of_a_close_as_others_are() {
+    for closes in [false, true] {
+        let (runtime, redlock, _kept, worker) = behind_one_that_is_not_polled();
+        let is_right = move |answer: &Answer| match answer {
+            Err(AcquireError::Closed) => closes,
+            Err(AcquireError::RuntimeEnded) => !closes,
+            _ => false,
+        };
+        let (begun, has_begun) = std::sync::mpsc::channel();
+        let waits = {
+            let worker = worker.clone();
+            std::thread::spawn(move || {
+                let mut waits = worker.acquire("r").wait_without_deadline().into_future();
+                begin(&mut waits);
+                begun.send(()).unwrap();
+                futures::executor::block_on(waits)
+            })
+        };
+        has_begun.recv().unwrap();
+        if closes {
+            runtime.block_on(redlock.close()).unwrap();
+        } else {
+            drop(runtime);
+        }
+        quorlock_harness::eventually("the waiting one is told", 60 * SECOND, || {
+            waits.is_finished()
+        });
+        let told = waits.join().unwrap();
+        assert!(is_right(&told), "closes: {closes}: {told:?}");
+        for request in [worker.acquire("r").wait_without_deadline(), worker.try_acquire("r")] {
+            let told = request.blocking();
+            assert!(is_right(&told), "closes: {closes}: {told:?}");
+        }
+    }
+}
+
+/// A handle that is closed still has what it holds.
+#[tokio::test]
+async fn what_is_held_is_shared_behind_a_close_and_not_behind_a_shutdown() {
+    let redlock = redlock(Redlock::builder());
+    let worker = redlock.reentrant();
+    let outer = worker.acquire("r").await.unwrap();
+    assert_eq!(redlock.close().await.unwrap().held, 1);
+    let inner = worker.acquire("r").await.unwrap();
+    assert_eq!((inner.owner(), outer.holders()), (outer.owner(), 2));
+    redlock.shutdown().await.unwrap();
+    assert!(matches!(worker.acquire("r").await, Err(AcquireError::Closed)));
+}
+
+#[tokio::test]
+async fn settings_that_are_wrong_are_refused_also_where_a_lease_could_be_shared() {
+    let redlock = redlock(Redlock::builder());
+    let worker = redlock.reentrant();
+    let outer = worker.acquire("r").await.unwrap();
+    let refused = worker.acquire("r").ttl(Duration::from_nanos(1)).await.unwrap_err();
+    assert!(matches!(refused, AcquireError::Ttl { .. }), "{refused}");
+    let refused = worker.acquire("r").hold_at_least(60 * SECOND).await.unwrap_err();
+    assert!(matches!(refused, AcquireError::HoldTooLong { .. }), "{refused}");
+    let refused = worker.acquire("r").lock_delay(60 * SECOND).await.unwrap_err();
+    assert!(matches!(refused, AcquireError::LockDelayTooLong { .. }), "{refused}");
+    assert_eq!(outer.holders(), 1);
+}
+
+/// Busy is not broken: who waits behind a request of its own handle is told of an outage as one.
+#[tokio::test]
+async fn an_outage_is_told_as_one_to_all_tasks_of_a_handle() {
+    let nodes: Vec<MemoryNode> = (0..3).map(|_| MemoryNode::new()).collect();
+    let builder = Redlock::builder().nodes(&nodes).danger_skip_quarantine().wait(2 * SECOND);
+    let worker = builder.connect().await.unwrap().reentrant();
+    nodes.iter().for_each(MemoryNode::disconnect);
+    // The first ones find the nodes gone, the others know it.
+    for _ in 0..2 {
+        let mut all = Vec::new();
+        for _ in 0..40 {
+            let worker = worker.clone();
+            all.push(tokio::spawn(async move { worker.acquire("r").await.map(drop) }));
+        }
+        for one in all {
+            let told = one.await.unwrap().unwrap_err();
+            assert!(!told.is_contended(), "{told}");
+        }
+    }
+}
+
+/// It asks for more than the lease has left, and less than that has once it is extended.
+#[tokio::test]
+async fn a_lease_with_too_little_left_is_extended_for_a_request_that_would_share_it() {
+    let redlock = redlock(Redlock::builder().ttl(60 * SECOND).max_ttl(120 * SECOND));
+    let worker = redlock.reentrant();
+    let outer = worker.acquire("r").await.unwrap();
+    tokio::time::sleep(10 * MS).await;
+    let least = outer.validity() + 5 * MS;
+    let inner = within(10 * SECOND, worker.acquire("r").ttl(90 * SECOND).min_validity(least));
+    let inner = inner.await.unwrap();
+    assert_eq!((inner.owner(), outer.holders()), (outer.owner(), 2));
+    // Its renewal was not due.
+    assert!(outer.validity() > least - SECOND);
+}
+
+#[tokio::test]
+async fn a_request_that_waits_for_its_handle_has_a_place_in_line() {
+    let redlock = redlock(Redlock::builder());
+    let theirs = redlock.acquire("r").await.unwrap();
+    let worker = redlock.reentrant();
+    let [mut first, mut second] = [(); 2].map(|()| worker.acquire("r").into_future());
+    begin(&mut first);
+    begin(&mut second);
+    assert_eq!(second.standing().unwrap().here, 1);
+    theirs.release().await.unwrap();
+    let first = within(10 * SECOND, first).await.unwrap();
+    let second = within(10 * SECOND, second).await.unwrap();
+    assert_eq!((first.owner(), first.holders()), (second.owner(), 2));
+}
+
+/// What one holder says of its work says nothing of the work of another.
+#[test]
+fn the_lock_delay_is_kept_where_the_work_of_any_holder_was_cut_short() {
+    for (panics, releases) in [(true, true), (true, false), (false, true), (false, false)] {
+        let redlock = redlock(Redlock::builder().max_ttl(120 * SECOND));
+        let worker = redlock.reentrant();
+        let request = {
+            let worker = worker.clone();
+            let ttl = if panics { 60 * SECOND } else { 100 * MS };
+            move || worker.acquire("r").ttl(ttl).lock_delay(30 * SECOND).without_renewal()
+        };
+        let outer = request().blocking().unwrap();
+        if panics {
+            let inner = std::thread::spawn(move || {
+                drop(request().blocking_run(|_| panic!("the work panics")));
+            });
+            inner.join().unwrap_err();
+        } else {
+            let work = request().run(async |_| std::future::pending::<()>().await);
+            futures::executor::block_on(work).unwrap_err();
+        }
+        if releases {
+            let _ = outer.blocking_release();
+        } else {
+            drop(outer);
+        }
+        redlock.blocking_close().unwrap();
+        let left = redlock.blocking_holder("r").unwrap();
+        assert!(format!("{left:?}").contains("Held"), "{panics} {releases}: {left:?}");
+    }
+}
+
+/// Without such work, nobody is kept out.
+#[test]
+fn the_lock_delay_is_not_kept_where_all_holders_have_ended_their_work() {
+    let redlock = redlock(Redlock::builder().max_ttl(120 * SECOND));
+    let worker = redlock.reentrant();
+    let request = || worker.acquire("r").lock_delay(30 * SECOND);
+    let outer = request().blocking().unwrap();
+    assert!(request().blocking_run(|_| ()).unwrap().lost.is_none());
+    drop(request().blocking().unwrap());
+    outer.blocking_release().unwrap();
+    drop(redlock.try_acquire("r").blocking().unwrap());
 }

@@ -6,31 +6,27 @@ use std::{
     fmt,
     future::{Future, IntoFuture},
     pin::Pin,
-    task::{Context, Poll, ready},
+    task::{Context, Poll},
     time::Duration,
 };
 
-use super::{
-    Acquire,
-    nested::{Begun, Turn},
-};
+use super::{Acquire, nested::Sharing};
 use crate::{
     config::TtlError,
     engine::{AcquireSpec, Acquiring},
     error::AcquireError,
     kind::{Exclusive, Kind},
     lease::Lease,
-    lock::Lock,
     protocol::RoundAsked,
     shield::Shield,
     telemetry::Caller,
 };
 
 impl<K: Kind> Acquire<K> {
-    /// Asks the nodes, once the request has been checked.
-    pub(super) fn ask(self) -> Result<Acquiring, AcquireError> {
+    /// The request as the engine takes it, once it has been checked.
+    fn spec(&self) -> Result<AcquireSpec, AcquireError> {
         let (ttl, min_validity) = self.times()?;
-        let target = self.target?;
+        let target = self.target.clone()?;
         let config = &self.engine.config;
         config.check_ttl(ttl, min_validity).map_err(|error| {
             let (min, max) = match error {
@@ -46,7 +42,7 @@ impl<K: Kind> Acquire<K> {
             let target = Some(target.clone());
             AcquireError::LockDelayTooLong { target, lock_delay, ttl, max_ttl }
         })?;
-        Ok(self.engine.acquire(AcquireSpec {
+        Ok(AcquireSpec {
             round: RoundAsked {
                 target,
                 ttl,
@@ -60,7 +56,7 @@ impl<K: Kind> Acquire<K> {
             wait_policy: self.wait_policy,
             through_outages: self.through_outages,
             caller: Caller::current(),
-        }))
+        })
     }
 
     /// The requested ttl and least validity. With `hold_at_least` both cover that time, since this process may end
@@ -111,23 +107,9 @@ pub struct AcquireFuture<K: Kind = Exclusive> {
 
 pub(super) enum State<K: Kind> {
     New(Box<Acquire<K>>),
-    /// It waits for its handle. The lock only makes it `Sync`, and is never taken.
-    Shares(Lock<SharesOrAsks>),
-    /// It asks the nodes, in the turn of its handle if it has one.
-    Asks(Acquiring, Option<Turn>),
+    /// It stands in line, and shares the lease of its handle, if it has one, as soon as it can.
+    Asks(Acquiring, Option<Sharing>),
     Done,
-}
-
-type SharesOrAsks = Pin<Box<dyn Future<Output = Option<Result<Begun, AcquireError>>> + Send>>;
-
-impl<K: Kind> State<K> {
-    fn start(mut request: Acquire<K>) -> Result<Self, AcquireError> {
-        let Some(handle) = request.handle.take() else {
-            return Ok(Self::Asks(request.ask()?, None));
-        };
-        let process = request.engine.process();
-        Ok(Self::Shares(Lock::new(Box::pin(process.awaits(handle.begin(request))))))
-    }
 }
 
 impl<K: Kind> Future for AcquireFuture<K> {
@@ -135,32 +117,58 @@ impl<K: Kind> Future for AcquireFuture<K> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Self { state, shield } = &mut *self;
-        // Sent at the first poll, and not before. The state is taken out, since `start` consumes the request.
+        // Sent at the first poll, and not before. The state is taken out, since a request is checked once.
         if let State::New(_) = state
             && let State::New(request) = std::mem::replace(state, State::Done)
         {
-            *state = State::start(*request)?;
-        }
-        if let State::Shares(begun) = state {
-            let begun = ready!(begun.get_mut().as_mut().poll(cx));
-            *state = State::Done;
-            match begun.unwrap_or(Err(AcquireError::RuntimeEnded))? {
-                Begun::Shares(held) => return Poll::Ready(Ok(Lease::of(held))),
-                Begun::Asks(acquiring, turn) => *state = State::Asks(acquiring, Some(turn)),
+            let spec = request.spec()?;
+            let mut sharing = match &request.handle {
+                None => None,
+                Some(handle) => match handle.sharing(&request.engine, &spec) {
+                    None => return Poll::Ready(Err(AcquireError::RuntimeEnded)),
+                    sharing => sharing,
+                },
+            };
+            // Before it takes a place in line.
+            if let Some(held) = shared(sharing.as_mut(), cx) {
+                return Poll::Ready(held);
             }
+            *state = State::Asks(request.engine.acquire(spec), sharing);
         }
-        let State::Asks(acquiring, turn) = state else {
+        let State::Asks(acquiring, sharing) = state else {
             // It was polled after its end, so no answer can come.
             return Poll::Ready(Err(AcquireError::RuntimeEnded));
         };
-        let answer = ready!(shield.poll(Pin::new(acquiring), cx));
-        let turn = turn.take();
-        *state = State::Done;
-        let lease = Lease::new(answer?);
-        if let Some(turn) = turn {
-            turn.won(lease.held());
+        match shield.poll(Pin::new(&mut *acquiring), cx) {
+            Poll::Ready(answer) => {
+                let sharing = sharing.take();
+                *state = State::Done;
+                let lease = Lease::new(answer?);
+                if let Some(sharing) = sharing {
+                    sharing.won(lease.held());
+                }
+                Poll::Ready(Ok(lease))
+            }
+            Poll::Pending => match shared(sharing.as_mut(), cx) {
+                Some(held) => {
+                    acquiring.withdraw();
+                    *state = State::Done;
+                    Poll::Ready(held)
+                }
+                None => Poll::Pending,
+            },
         }
-        Poll::Ready(Ok(lease))
+    }
+}
+
+/// The lease of its handle, where a request of one can share it.
+fn shared<K: Kind>(
+    sharing: Option<&mut Sharing>,
+    cx: &mut Context<'_>,
+) -> Option<Result<Lease<K>, AcquireError>> {
+    match sharing?.shares.get_mut().as_mut().poll(cx) {
+        Poll::Ready(held) => Some(held.map(Lease::of).ok_or(AcquireError::RuntimeEnded)),
+        Poll::Pending => None,
     }
 }
 

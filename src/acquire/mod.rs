@@ -8,16 +8,7 @@ mod run;
 mod standing;
 mod target;
 
-use std::{
-    fmt,
-    future::{Future, IntoFuture},
-    marker::PhantomData,
-    pin::pin,
-    sync::Arc,
-    time::Duration,
-};
-
-use futures::future::{Either, select};
+use std::{fmt, future::IntoFuture, marker::PhantomData, sync::Arc, time::Duration};
 
 pub(crate) use self::nested::Handle;
 pub use self::{future::AcquireFuture, run::Ran, standing::PlaceInLine};
@@ -28,7 +19,6 @@ use crate::{
     lease::Lease,
     protocol::{RenewalPolicy, Target, WaitPolicy},
     runtime::block_on,
-    shield::shield,
 };
 
 /// A request for a lease of any [kind](Kind), such as [`Redlock::acquire`](crate::Redlock::acquire) makes. Await it, or call
@@ -200,33 +190,6 @@ impl<K: Kind> Acquire<K> {
         block_on(self.into_future())
     }
 
-    /// Awaits `other` for at most the request's own wait, and takes that time off the wait. The error is the time
-    /// waited in vain.
-    pub(crate) async fn wait_for<T>(
-        &mut self,
-        other: impl Future<Output = T>,
-    ) -> Result<T, Duration> {
-        let since = self.engine.now();
-        let wait = match self.wait_policy {
-            // A single round waits for nothing else.
-            WaitPolicy::OneRound => return Err(Duration::ZERO),
-            WaitPolicy::For(wait) => wait,
-            WaitPolicy::Unlimited => return Ok(shield(other).await),
-        };
-        let limit = self.engine.sleep_until(since.saturating_add(wait));
-        let output = match shield(select(pin!(other), limit)).await {
-            Either::Left((output, _)) => Some(output),
-            Either::Right(_) => None,
-        };
-        let waited = self.engine.now().saturating_since(since);
-        let output = output.ok_or(waited)?;
-        // No time left means one round, as a wait of zero does.
-        let left = wait.saturating_sub(waited);
-        self.wait_policy =
-            if left.is_zero() { WaitPolicy::OneRound } else { WaitPolicy::For(left) };
-        Ok(output)
-    }
-
     /// Keeps others out for at least this long from the grant. A lease that is released, dropped or run to its end
     /// earlier is over for its holder, and the resource is free when the time is up. By default it is free at once.
     ///
@@ -270,6 +233,7 @@ impl<K: Kind> Acquire<K> {
     /// | being dropped while it holds, or an acquire that fails | nothing |
     /// | [`shutdown`](crate::Redlock::shutdown) while it holds, where work ends before its deadline | nothing |
     /// | keys that are gone from a quorum ([`Gone`](crate::LossReason::Gone)) | nothing |
+    /// | the last of several holders ([`Nested`](crate::Nested)), where a loss or a panic cut the work of any of them short | `delay`, at least |
     ///
     /// With a delay, a lost lease is released neither when it is dropped nor at the end of [`run`](Acquire::run) and
     /// its like. The delay binds every client of these keys, including other libraries, also in classic mode. After a

@@ -1,23 +1,24 @@
 //! Re-entrant leases: the requests of one handle share a lease.
 //!
-//! It decides which requests share a lease. An inner acquire asks no node, and its token is the lease's: a larger one
-//! would shut out the outer holder. It must never let a request join a lease whose last holder has let go of it.
+//! It decides which requests share a lease. An inner acquire takes no key, and its token is the lease's: a larger one
+//! would shut out the outer holder. A request that cannot share stands in line as any other, and shares once it can. It
+//! must never let a request join a lease whose last holder has let go of it.
 
 use std::{
     collections::HashMap,
+    future::Future,
+    pin::{Pin, pin},
     sync::{Arc, MutexGuard, Weak},
+    time::Duration,
 };
 
-use tokio::sync::{Mutex, OwnedMutexGuard};
+use futures::future::select;
+use tokio::sync::Notify;
 
-use super::Acquire;
 use crate::{
-    engine::{Acquiring, Engine, HeldTerm, WeakTerm},
-    error::AcquireError,
-    kind::Kind,
+    engine::{AcquireSpec, Engine, HeldTerm, WeakTerm},
     lock::Lock,
-    protocol::Target,
-    runtime::Process,
+    shield::shield,
 };
 
 /// The map is pruned no sooner than at this size.
@@ -36,10 +37,10 @@ struct Places {
 
 /// One resource of a handle.
 #[derive(Default)]
-struct Place {
+pub(super) struct Place {
     current: Lock<Option<Current>>,
-    /// Held by the request that asks the nodes: the others wait for it, and then share.
-    turn: Arc<Mutex<()>>,
+    /// Tells the requests that wait of another current lease.
+    changed: Notify,
 }
 
 /// A lease that can be shared while somebody holds it. It keeps neither the lease nor its grant, and dropping it runs no user
@@ -50,38 +51,36 @@ struct Current {
     term: WeakTerm,
 }
 
-/// How a request of a handle goes on.
-pub(super) enum Begun {
-    /// It shares this lease.
-    Shares(Arc<HeldTerm>),
-    /// It asks the nodes.
-    Asks(Acquiring, Turn),
+/// The lease that a request would share, and the request asks for more than it has.
+enum Unshared {
+    /// It has less validity left than the request asks for, and is renewed: an extension may mend that.
+    Short(WeakTerm),
+    No,
 }
 
-/// The turn of the one request of a handle that asks the nodes for a resource.
-pub(super) struct Turn {
-    process: Process,
-    /// `None` once it is over.
-    held: Option<(Arc<Place>, OwnedMutexGuard<()>)>,
+/// What a request asks of the lease that it shares.
+#[derive(Clone, Copy)]
+struct Wants {
+    least: Duration,
+    lock_delay: Duration,
+    hold_at_least: Option<Duration>,
 }
 
-impl Turn {
-    /// Lets the other requests of the handle share the lease.
+/// A request's share of its handle's lease, once there is one. It runs in its own process alone.
+pub(super) struct Sharing {
+    place: Arc<Place>,
+    /// The lock only makes it `Sync`, and is never taken.
+    pub(super) shares: Lock<Shares>,
+}
+
+type Shares = Pin<Box<dyn Future<Output = Option<Arc<HeldTerm>>> + Send>>;
+
+impl Sharing {
+    /// The request has acquired the resource itself: the other requests of the handle share this lease from now on.
     pub(super) fn won(self, held: &Arc<HeldTerm>) {
-        if let Some((place, _)) = &self.held {
-            let current = Current { held: Arc::downgrade(held), term: held.term.weak() };
-            *place.current.lock() = Some(current);
-        }
-    }
-}
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        // The copy in a forked child is the parent's: ending it would take a lock that a missing thread may hold, and wake a
-        // task of the parent.
-        if !self.process.is_here() {
-            std::mem::forget(self.held.take());
-        }
+        let current = Current { held: Arc::downgrade(held), term: held.term.weak() };
+        *self.place.current.lock() = Some(current);
+        self.place.changed.notify_waiters();
     }
 }
 
@@ -92,33 +91,22 @@ impl Handle {
         self.0.try_lock().map(|places| places.by_name.len())
     }
 
-    /// Shares the lease, or waits for the handle's turn and asks the nodes.
-    pub(super) async fn begin<K: Kind>(
-        self: Arc<Self>,
-        mut request: Acquire<K>,
-    ) -> Result<Begun, AcquireError> {
-        if !request.engine.process().is_here() {
-            // In a forked child, a thread that does not exist there may hold the locks.
-            return Err(AcquireError::RuntimeEnded);
+    /// The share of a request of this handle. `None` in a forked child, where a thread that does not exist there may hold the
+    /// locks.
+    pub(super) fn sharing(&self, engine: &Arc<Engine>, asked: &AcquireSpec) -> Option<Sharing> {
+        if !engine.process().is_here() {
+            return None;
         }
-        let target = request.target.clone()?;
-        let place = self.places().place(target.resource().as_bytes());
-        if let Some(held) = place.share(&request) {
-            return Ok(Begun::Shares(held));
-        }
-        let turn = match Arc::clone(&place.turn).try_lock_owned() {
-            Ok(turn) => turn,
-            Err(_) => {
-                let turn = request.wait_for(Arc::clone(&place.turn).lock_owned()).await;
-                turn.map_err(|waited| busy_with_itself(&request.engine, target, waited))?
-            }
+        let round = &asked.round;
+        let wants = Wants {
+            least: round.min_validity,
+            lock_delay: round.lock_delay,
+            hold_at_least: round.hold_at_least,
         };
-        // Checked again under the turn: the previous request may have acquired meanwhile.
-        if let Some(held) = place.share(&request) {
-            return Ok(Begun::Shares(held));
-        }
-        let process = request.engine.process();
-        Ok(Begun::Asks(request.ask()?, Turn { process, held: Some((place, turn)) }))
+        let place = self.places().place(round.target.resource().as_bytes());
+        let shares = share(Arc::clone(engine), Arc::clone(&place), wants);
+        let shares = Lock::new(Box::pin(engine.process().awaits(shield(shares))) as Shares);
+        Some(Sharing { place, shares })
     }
 
     fn places(&self) -> MutexGuard<'_, Places> {
@@ -126,33 +114,56 @@ impl Handle {
     }
 }
 
-/// The error while the handle's own first acquire is not over. No node has been asked.
-fn busy_with_itself(engine: &Engine, target: Target, waited: std::time::Duration) -> AcquireError {
-    let (target, nodes) = (Some(target), engine.not_asked());
-    AcquireError::Contended { target, waited, expires_in: None, resource: None, nodes }
+/// Waits until the handle has a lease that the request can share.
+async fn share(engine: Arc<Engine>, place: Arc<Place>, wants: Wants) -> Arc<HeldTerm> {
+    loop {
+        let mut changed = pin!(place.changed.notified());
+        // Registered before it is looked at, so that no change in between is missed.
+        changed.as_mut().enable();
+        let short = match place.share(wants) {
+            Ok(held) => return held,
+            Err(unshared) => unshared,
+        };
+        if let Unshared::Short(term) = short
+            && let Some(term) = term.upgrade()
+        {
+            // It ends with the lease: nothing here keeps that.
+            let extended = pin!(engine.extend_now(term.grant()));
+            select(extended, changed.as_mut()).await;
+            if let Ok(held) = place.share(wants) {
+                return held;
+            }
+        }
+        changed.await;
+    }
 }
 
 impl Place {
     /// The lease, if it has as much left as the request wants, and at least as long a lock-delay.
-    fn share<K: Kind>(&self, request: &Acquire<K>) -> Option<Arc<HeldTerm>> {
-        let (held, term) = {
-            let current = self.current.lock();
-            let Current { held, term } = current.as_ref()?;
-            (Weak::clone(held), term.clone())
+    fn share(&self, wants: Wants) -> Result<Arc<HeldTerm>, Unshared> {
+        let (held, weak) = match &*self.current.lock() {
+            Some(Current { held, term }) => (Weak::clone(held), term.clone()),
+            None => return Err(Unshared::No),
         };
         // No lock is held from here on: the last handle on a grant runs user code when it is dropped.
-        let term = term.upgrade()?;
-        let left = term.check().ok()?;
-        let least = request.min_validity.max(request.hold_at_least.unwrap_or_default());
-        let is_short = term.grant().lock_delay() < request.lock_delay;
-        if left.is_zero() || left < least || is_short {
-            return None;
+        let term = weak.upgrade().ok_or(Unshared::No)?;
+        let left = term.check().map_err(|_| Unshared::No)?;
+        if left.is_zero() || term.grant().lock_delay() < wants.lock_delay {
+            return Err(Unshared::No);
         }
-        let held = held.upgrade()?;
-        if let Some(least) = request.hold_at_least {
+        if left < wants.least {
+            let may_mend = term.renews() && term.ttl() > wants.least;
+            return Err(if may_mend { Unshared::Short(weak) } else { Unshared::No });
+        }
+        let held = held.upgrade().ok_or(Unshared::No)?;
+        // Checked again with a hand on it: a shutdown may have ended it before, and then the last hand gives it back.
+        if term.check().is_err() {
+            return Err(Unshared::No);
+        }
+        if let Some(least) = wants.hold_at_least {
             held.hold_for(least);
         }
-        Some(held)
+        Ok(held)
     }
 
     fn is_held(&self) -> bool {

@@ -45,8 +45,8 @@ async fn unless_lost<K: Kind, T>(
     }
 }
 
-/// Begins work that a loss does not drop: only under a lease that holds by the clock. A process that stood still since the
-/// grant may have outlived it.
+/// Begins work, only under a lease that holds by the clock: a process that stood still since the grant may have outlived
+/// it.
 fn begin<K: Kind>(lease: &Lease<K>) -> Result<Work<'_, K>, LeaseLost> {
     lease.check()?;
     lease.work()
@@ -97,7 +97,7 @@ impl<K: Kind> Acquire<K> {
     pub async fn run<T>(self, work: impl AsyncFnOnce(&Lease<K>) -> T) -> Result<T, RunError> {
         let lease = self.await?;
         let result = {
-            let _work = lease.work()?;
+            let _work = begin(&lease)?;
             unless_lost(&lease, work(&lease)).await?
         };
         give_back(lease).await;
@@ -217,12 +217,22 @@ impl<K: Kind> Lease<K> {
     /// # Cancel safety
     ///
     /// Dropping the future drops `work` at its current `await`, and releases in the background.
-    pub async fn run<T>(self, work: impl Future<Output = T>) -> Result<T, LeaseLost> {
-        let result = {
-            let _work = self.work()?;
-            unless_lost(&self, work).await?
-        };
-        give_back(self).await;
-        Ok(result)
+    pub fn run<T>(
+        self,
+        work: impl Future<Output = T>,
+    ) -> impl Future<Output = Result<T, LeaseLost>> {
+        // `work` is dropped before the lease, wherever the future is dropped: a tuple drops its fields in order, and
+        // variables go in the reverse order.
+        let both = (work, self);
+        async move {
+            let (lease, work);
+            (work, lease) = both;
+            let result = {
+                let _work = begin(&lease)?;
+                unless_lost(&lease, work).await?
+            };
+            give_back(lease).await;
+            Ok(result)
+        }
     }
 }

@@ -145,11 +145,8 @@ impl Leadership {
     ///
     /// As for [`Lease::blocking_release`].
     pub fn blocking_resign(self) -> Result<(), ReleaseError> {
-        if self.lease.runs_here() {
-            drop(self.resign());
-            return Err(ReleaseError::WouldDeadlock);
-        }
-        block_on(self.resign())
+        let runs_here = self.lease.runs_here();
+        self.resign().block(runs_here)
     }
 }
 

@@ -46,6 +46,11 @@ impl Acquiring {
         self.standing.as_ref().is_some_and(|standing| !standing.engine.process.is_here())
     }
 
+    /// Its caller needs no answer any more: dropping it does not count as abandoned.
+    pub(crate) const fn withdraw(&mut self) {
+        self.unanswered = false;
+    }
+
     /// How many requests are ahead, and the holder as last seen, while it stands in line.
     pub(crate) fn standing(&self) -> Option<(Ahead, Option<String>)> {
         self.standing.as_ref()?.look()

@@ -14,21 +14,26 @@ use crate::{
 };
 
 impl Engine {
-    /// Extends one lease for its holder, and waits for the outcome. `None`: the runtime has ended or its clock
-    /// panicked, and the lease counts as not extended.
+    /// Extends one lease for its holder, and waits for the outcome. `None`: the runtime has ended, and the lease counts
+    /// as not extended.
     pub(crate) async fn extend_now(self: &Arc<Self>, grant: &Arc<Grant>) -> Option<ExtendOutcome> {
+        if !self.is_served() {
+            return None;
+        }
         let (done, ended) = oneshot::channel();
         let mut at = None;
         // The clock is user code, whose panic is none of the caller's.
         shielded(|| at = Some(self.moment()));
-        let at = at?;
+        let Some(at) = at else { return Some(ExtendOutcome::InDoubt) };
         self.decide(|client| {
             let by = client.extend(grant.id(), &at);
             if let Some(kept) = client.data_mut(grant.id()) {
                 kept.extending.push((by, done));
             }
         });
-        ended.await.ok()
+        let outcome = ended.await.ok();
+        // The driver's end fails what is under way.
+        outcome.filter(|outcome| *outcome != ExtendOutcome::InDoubt || self.is_served())
     }
 
     /// Handles the end of an extension.

@@ -98,7 +98,8 @@ impl Engine {
             telemetry::shutting_down(all.len());
             all.iter().for_each(|grant| grant.shut_down(self));
         }
-        self.all_ended(|| self.under_way() == 0 && self.held_count() == 0).await;
+        // In this order: a release counts as under way before its lease is out of the list.
+        self.all_ended(|| self.held_count() == 0 && self.under_way() == 0).await;
         self.withdraw().await;
         self.result_of_shutdown()
     }
@@ -106,9 +107,16 @@ impl Engine {
     pub(crate) fn result_of_shutdown(&self) -> Result<Shutdown, CloseError> {
         let count = |counter: &AtomicUsize| counter.load(Ordering::Acquire);
         let Outcomes { ended, released, gone } = &*self.outcomes;
-        // `ended` is read last, so that it is not less than the others.
-        let (released, gone) = (count(released), count(gone));
-        let working = if self.is_served() { self.held_count() } else { 0 };
+        let noted = || (count(released), count(gone));
+        // Read until nothing has changed in between, or work that ends meanwhile would count twice.
+        let ((released, gone), working) = loop {
+            let before = noted();
+            let working = if self.is_served() { self.held_count() } else { 0 };
+            if noted() == before {
+                break (before, working);
+            }
+        };
+        // Read last, so that it is not less than the others.
         let unconfirmed = count(ended).saturating_sub(released.saturating_add(gone));
         let unfinished = self.under_way();
         if unconfirmed == 0 {

@@ -169,6 +169,21 @@ pub enum ExtendError {
         /// What is left of the validity that was promised before.
         validity: Duration,
     },
+    /// The runtime dropped the work, and renews the lease no more: it is as valid as before, and its key expires after the
+    /// ttl and any lock-delay. Keep that runtime alive. In a process that was forked it says that the lease is the
+    /// parent's.
+    #[error(
+        "the runtime ended before the extension was answered, or this process was forked and the lease is its parent's; \
+         the lease{} is as valid here as before, for {:?} more, and is not renewed here any more; its key expires after \
+         the ttl and any lock-delay; finish within that time; keep the runtime alive",
+        On(target.as_ref()), rounded(*validity)
+    )]
+    RuntimeEnded {
+        /// What it is on; `None` where a test has made the error.
+        target: Option<Target>,
+        /// What is left of the validity.
+        validity: Duration,
+    },
     /// The blocking form was called on the very thread that has to answer it. Nothing was sent. Await it there, or block
     /// another thread.
     #[error(
@@ -193,6 +208,7 @@ pub enum ExtendError {
 debug_is_text! { enum ExtendError {
     Lost(error),
     InDoubt { target, nodes, validity },
+    RuntimeEnded { target, validity },
     WouldDeadlock,
     MaxHold { target, validity },
 } }

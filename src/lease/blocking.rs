@@ -42,6 +42,7 @@ impl<K: Kind> Lease<K> {
     /// As for [`extend`](Lease::extend), and [`ExtendError::WouldDeadlock`].
     pub fn blocking_extend(&self) -> Result<Duration, ExtendError> {
         if self.held.engine.runs_here() {
+            self.check()?;
             return Err(ExtendError::WouldDeadlock);
         }
         block_on(self.extend())

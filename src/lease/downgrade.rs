@@ -48,7 +48,7 @@ impl Lease<Exclusive> {
     ///
     /// [`DowngradeError`], with the lease as it was: it is of several resources, it was a permit, or the nodes know no
     /// readers.
-    pub fn downgrade(mut self) -> Result<Lease<Shared>, DowngradeError> {
+    pub fn downgrade(self) -> Result<Lease<Shared>, DowngradeError> {
         match self.target() {
             Target::Slot(_) => return Err(DowngradeError::Permit { lease: self }),
             Target::One(_) => {}
@@ -60,10 +60,11 @@ impl Lease<Exclusive> {
             return Err(DowngradeError::Unsupported { reason, lease: self });
         }
         // Nobody else holds it: leases of this kind are not cloned.
-        let held = Arc::get_mut(&mut self.held);
-        debug_assert!(held.is_some(), "a plain lease is shared");
-        held.into_iter().for_each(HeldTerm::downgrade);
-        Ok(Lease::of(self.held))
+        let mut held = self.into_held();
+        let alone = Arc::get_mut(&mut held);
+        debug_assert!(alone.is_some(), "a plain lease is shared");
+        alone.into_iter().for_each(HeldTerm::downgrade);
+        Ok(Lease::of(held))
     }
 }
 

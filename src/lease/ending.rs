@@ -39,7 +39,7 @@ impl<K: Kind> Lease<K> {
     pub fn release(self) -> Release {
         let process = self.held.engine.process();
         // The last holder: no other can join any more.
-        let last = Arc::into_inner(self.held);
+        let last = Arc::into_inner(self.into_held());
         let answer = last.map_or(Ok(ReleaseAnswer::HandedOn), |last| last.release().map_err(Some));
         Release { answer, process, shield: Shield::default() }
     }
@@ -57,12 +57,7 @@ impl<K: Kind> Lease<K> {
     /// As for [`release`](Lease::release), and [`ReleaseError::WouldDeadlock`].
     pub fn blocking_release(self) -> Result<(), ReleaseError> {
         let runs_here = self.runs_here();
-        let release = self.release();
-        if runs_here && !matches!(release.answer, Ok(ReleaseAnswer::HandedOn)) {
-            // The release has been started, and is not waited for.
-            return Err(ReleaseError::WouldDeadlock);
-        }
-        block_on(release)
+        self.release().block(runs_here)
     }
 }
 
@@ -107,6 +102,16 @@ pub struct Release {
     /// The process in which the answer arrives.
     process: Process,
     shield: Shield,
+}
+
+impl Release {
+    /// Waits for it, unless this thread runs the engine: then only for an answer that is there already.
+    pub(crate) fn block(self, runs_here: bool) -> Result<(), ReleaseError> {
+        if runs_here && matches!(self.answer, Ok(ReleaseAnswer::Asked(_))) {
+            return Err(ReleaseError::WouldDeadlock);
+        }
+        block_on(self)
+    }
 }
 
 impl Future for Release {

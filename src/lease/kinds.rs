@@ -43,7 +43,7 @@ impl Lease<Slot> {
 
     /// The permit as a plain lease, for code that keeps both. It stays a permit on the nodes.
     pub fn into_lease(self) -> Lease {
-        Lease::of(self.held)
+        Lease::of(self.into_held())
     }
 }
 

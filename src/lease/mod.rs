@@ -9,13 +9,18 @@ mod ending;
 mod kinds;
 mod signal;
 
-use std::{fmt, marker::PhantomData, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    marker::PhantomData,
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 pub use self::{downgrade::DowngradeError, ending::Release, signal::LeaseSignal};
 use crate::{
     engine::{Engine, HeldTerm, LeaseTerm},
-    error::{ExtendError, LeaseLost, Reports},
-    kind::{Exclusive, Kind},
+    error::{ExtendError, LeaseLost},
+    kind::{Exclusive, Kind, sealed},
     protocol::{ExtendOutcome, LossReason, Owner, Resource, Target},
     shield::shield,
 };
@@ -50,9 +55,25 @@ use crate::{
 #[must_use = "dropping the last handle on a lease releases it at once"]
 #[clippy::has_significant_drop]
 pub struct Lease<K: Kind = Exclusive> {
+    /// Dropped before `held`.
+    hand: Hand,
     /// Shared by the clones of a reader's lease, or by the leases of one re-entrant handle.
     held: Arc<HeldTerm>,
     kind: PhantomData<fn() -> K>,
+}
+
+/// One of the holders of a lease. Dropping it says nothing of the holder's work.
+struct Hand(Weak<HeldTerm>);
+
+impl Drop for Hand {
+    fn drop(&mut self) {
+        // With one holder, `HeldTerm` sees to it.
+        if self.0.strong_count() > 1
+            && let Some(held) = self.0.upgrade()
+        {
+            held.handle_dropped();
+        }
+    }
 }
 
 impl<K: Kind> Lease<K> {
@@ -62,8 +83,15 @@ impl<K: Kind> Lease<K> {
     }
 
     /// One more holder of it.
-    pub(crate) const fn of(held: Arc<HeldTerm>) -> Self {
-        Self { held, kind: PhantomData }
+    pub(crate) fn of(held: Arc<HeldTerm>) -> Self {
+        Self { hand: Hand(Arc::downgrade(&held)), held, kind: PhantomData }
+    }
+
+    /// What it holds, for another face of it, or for a holder that says how its work ended.
+    fn into_held(self) -> Arc<HeldTerm> {
+        let Self { mut hand, held, .. } = self;
+        hand.0 = Weak::new();
+        held
     }
 
     pub(crate) const fn held(&self) -> &Arc<HeldTerm> {
@@ -131,7 +159,7 @@ impl<K: Kind> Lease<K> {
     /// `docs/fencing.md` has recipes, also for writes that must happen once.
     #[doc(alias = "fencing_token")]
     pub fn token(&self) -> K::Token {
-        K::token(self.term().token())
+        <K::Token as sealed::Token>::of(self.term().token())
     }
 
     /// The lifetime that was asked for.
@@ -219,7 +247,8 @@ impl<K: Kind> Lease<K> {
     ///
     /// [`ExtendError::Lost`]: the lease is over. [`ExtendError::InDoubt`]: too few nodes answered this extension, and
     /// the lease is as valid as before. [`ExtendError::MaxHold`]: the lease was held for as long as
-    /// [`max_hold`](crate::Acquire::max_hold) allows, and nothing was sent.
+    /// [`max_hold`](crate::Acquire::max_hold) allows, and nothing was sent. [`ExtendError::RuntimeEnded`]: no answer can
+    /// come any more.
     ///
     /// # Cancel safety
     ///
@@ -233,16 +262,18 @@ impl<K: Kind> Lease<K> {
         }
         let engine = &self.held.engine;
         let extension = shield(engine.extend_now(self.term().grant()));
-        let Some(extension) = engine.process().awaits(extension).await else {
-            // In a forked process the lease is the parent's.
-            let (target, nodes) = (self.leased(), Reports::default());
-            return Err(ExtendError::InDoubt { target, nodes, validity: Duration::ZERO });
-        };
+        let extension = engine.process().awaits(extension).await.flatten();
+        if !engine.process().is_here() {
+            // The lease is the parent's.
+            let (target, validity) = (self.leased(), Duration::ZERO);
+            return Err(ExtendError::RuntimeEnded { target, validity });
+        }
         // Read again: the time may have passed while the nodes were asked.
         let left = self.term().check()?;
         match extension {
+            None => Err(ExtendError::RuntimeEnded { target: self.leased(), validity: left }),
             Some(ExtendOutcome::Extended(_)) => Ok(left),
-            _ => {
+            Some(_) => {
                 let (target, nodes) = (self.leased(), self.term().doubt());
                 Err(ExtendError::InDoubt { target, nodes, validity: left })
             }

@@ -493,6 +493,11 @@ fn a_test_can_make_the_errors_that_a_service_answers_with() {
     ] {
         assert!(shown(&error, &[]).contains("as valid as before, for 1.23s more"), "{error}");
     }
+    let ended = ExtendError::RuntimeEnded { target: None, validity };
+    assert!(
+        shown(&ended, &[]).contains("for 1.23s more, and is not renewed here any more"),
+        "{ended}"
+    );
 }
 
 fn text(text: &str) -> Arc<str> {

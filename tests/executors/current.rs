@@ -232,7 +232,12 @@ fn when_the_runtime_has_ended_requests_say_so_and_nothing_hangs() {
         let ended = released.blocking_release().unwrap_err();
         assert!(matches!(ended, ReleaseError::RuntimeEnded), "{ended}");
         let ended = smol::block_on(extended.extend()).unwrap_err();
-        assert!(matches!(ended, ExtendError::InDoubt { .. }), "{ended}");
+        assert!(matches!(ended, ExtendError::RuntimeEnded { .. }), "{ended}");
+        extended.check().unwrap();
+        // A writer is one no more, whether or not the nodes can be told.
+        let writes = extended.signal();
+        let extended = extended.downgrade().unwrap();
+        assert_eq!(writes.check().unwrap_err().reason, LossReason::Released);
         extended.check().unwrap();
         drop((dropped, extended));
         smol::block_on(current.sleep_until(current.now().saturating_add(60 * SECOND)));
@@ -413,5 +418,25 @@ fn a_blocking_release_behind_a_loss_frees_what_has_a_lock_delay() {
         assert!(matches!(told, ReleaseError::WouldDeadlock), "{told}");
         redlock.close().await.unwrap();
         assert_eq!(nodes.keys(), 0);
+    });
+}
+
+/// What is known without an answer is said, also on the thread that would have to answer.
+#[test]
+fn a_blocking_form_says_what_is_known_already() {
+    let nodes = Nodes::memory();
+    one_thread().block_on(async {
+        let redlock = connect_here(&nodes).await;
+        let lost = redlock.acquire("lost").ttl(50 * MS).without_renewal().await.unwrap();
+        thread::sleep(60 * MS);
+        let told = lost.blocking_extend().unwrap_err();
+        assert!(matches!(told, ExtendError::Lost(_)), "{told}");
+        let lease = redlock.acquire("r").await.unwrap();
+        let leadership = redlock.election("e").campaign().await.unwrap();
+        redlock.shutdown().await.unwrap();
+        let told = lease.blocking_release().unwrap_err();
+        assert!(matches!(told, ReleaseError::ShutDown), "{told}");
+        let told = leadership.blocking_resign().unwrap_err();
+        assert!(matches!(told, ReleaseError::ShutDown), "{told}");
     });
 }

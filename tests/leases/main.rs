@@ -36,6 +36,7 @@ mod restored;
 mod semaphore;
 mod shutdown;
 mod standing;
+mod threads;
 mod times;
 mod together;
 #[cfg(all(feature = "metrics", feature = "tracing"))]

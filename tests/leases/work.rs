@@ -155,6 +155,77 @@ fn work_that_is_told_of_the_loss_comes_to_its_end_under_every_kind() {
     }
 }
 
+/// Work that is a plain function has its effect when it is called, and not when it is polled.
+#[test]
+fn work_is_not_called_under_a_lease_that_is_over() {
+    for nested in [false, true] {
+        let world = Fixture::new(TTL);
+        let called = AtomicUsize::new(0);
+        let effect = || {
+            called.fetch_add(1, Ordering::Relaxed);
+            std::future::ready(())
+        };
+        let worker = world.redlock.reentrant();
+        let mut run: Pin<Box<dyn Future<Output = Result<(), RunError>> + '_>> = if nested {
+            Box::pin(worker.acquire("r").run(async |_| effect().await))
+        } else {
+            Box::pin(world.redlock.acquire("r").run(async |_| effect().await))
+        };
+        assert!(poll(&mut run).is_pending());
+        world.pass(MS);
+        world.machine.suspend(TTL);
+        let ended = poll(&mut run);
+        assert!(matches!(ended, Poll::Ready(Err(RunError::Lost(_)))), "{nested}");
+        assert_eq!(called.load(Ordering::Relaxed), 0, "{nested}");
+    }
+}
+
+fn is_called(_: &Lease) -> std::future::Ready<()> {
+    panic!("it is called under a lease that is over");
+}
+
+#[test]
+fn a_function_is_not_called_under_a_lease_that_is_over() {
+    let world = Fixture::new(TTL);
+    let mut run = Box::pin(world.redlock.acquire("r").run(is_called));
+    assert!(poll(&mut run).is_pending());
+    world.pass(MS);
+    world.machine.suspend(TTL);
+    assert!(matches!(poll(&mut run), Poll::Ready(Err(RunError::Lost(_)))));
+}
+
+/// What work leaves when it is dropped may be an effect: the lease still holds then, wherever the future is dropped.
+#[test]
+fn work_that_is_dropped_is_dropped_before_its_lease() {
+    struct Leaves(LeaseSignal, std::sync::Arc<AtomicUsize>);
+
+    impl Drop for Leaves {
+        fn drop(&mut self) {
+            self.1.fetch_add(usize::from(self.0.check().is_ok()), Ordering::Relaxed);
+        }
+    }
+
+    for (polls, is_lost) in [(false, false), (true, false), (true, true)] {
+        let world = Fixture::new(TTL);
+        let lease = world.acquire("r");
+        let in_time = std::sync::Arc::new(AtomicUsize::new(0));
+        let leaves = Leaves(lease.signal(), std::sync::Arc::clone(&in_time));
+        let work = async move {
+            let _leaves = leaves;
+            pending::<()>().await;
+        };
+        if is_lost {
+            world.machine.suspend(TTL);
+        }
+        let mut run = Box::pin(lease.run(work));
+        if polls {
+            assert_eq!(poll(&mut run).is_pending(), !is_lost);
+        }
+        drop(run);
+        assert_eq!(in_time.load(Ordering::Relaxed), usize::from(!is_lost), "{polls}");
+    }
+}
+
 /// A process stood still from the grant to the end of the lease: work that would be told of the loss is not begun either.
 #[test]
 fn work_is_not_begun_under_a_lease_that_is_over() {

@@ -34,11 +34,14 @@ impl Leases {
     /// Whether its keys stay for the lock-delay instead of a release: it was lost under its holder's work, and what the
     /// holder sent may still be under way.
     pub fn leave(&mut self, number: u64, now: Timestamp) -> bool {
-        let is_left = self.lock_delay > Nanos::ZERO
-            && !self.is_past(Some(number))
-            && self.is_lost_at_work(now);
+        let is_left = self.is_cut_off(number, now);
         self.left |= is_left;
         is_left
+    }
+
+    /// Whether it has a lock-delay and was lost under its holder's work.
+    pub fn is_cut_off(&self, number: u64, now: Timestamp) -> bool {
+        self.lock_delay > Nanos::ZERO && !self.is_past(Some(number)) && self.is_lost_at_work(now)
     }
 
     /// Until when a late key is kept rather than deleted: as long as the grant's own keys, if they are left.

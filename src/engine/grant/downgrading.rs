@@ -16,7 +16,7 @@ impl Grant {
     /// that is about to release it.
     pub(super) fn downgrade(self: &Arc<Self>, engine: &Engine, number: u64) -> Option<LeaseTerm> {
         // Checked before any lock is taken: in a forked child a thread that does not exist may hold one.
-        if !engine.is_served() {
+        if !engine.process().is_here() {
             return None;
         }
         let Target::One(resource) = self.resource.target() else { return None };
@@ -40,6 +40,9 @@ impl Grant {
         telemetry::downgraded(self.held(&caller, term.token()));
         // Watchers of the lease term before learn that it is over; the next waiter here asks the nodes.
         self.handle_changed();
+        if !engine.is_served() {
+            return;
+        }
         let mut at = None;
         // The clock is user code and may panic: then the nodes follow with the next renewal.
         shielded(|| {

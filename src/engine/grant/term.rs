@@ -196,6 +196,13 @@ impl LeaseTerm {
         leases.is_none_or(|leases| leases.lifecycle().may_be_extended(now))
     }
 
+    /// Whether it is renewed beside the work, and its holder may still extend it.
+    pub(crate) fn renews(&self) -> bool {
+        let Some(engine) = self.grant.engine.upgrade() else { return false };
+        let renews = |leases: &Leases| leases.lifecycle().renews();
+        self.may_be_extended(engine.now()) && self.grant.ask(false, renews)
+    }
+
     /// Waits for its loss.
     pub(crate) async fn when_lost(&self) -> LeaseLost {
         self.wait(Self::lost).await.unwrap_or_else(|| self.forked())
@@ -284,6 +291,26 @@ impl HeldTerm {
             }
         }
         drop(self.release());
+    }
+
+    /// One of its holders goes away without a word on its work, and others may still have it. If that work was cut short, the
+    /// lock-delay is kept whatever the others say of theirs.
+    pub(crate) fn handle_dropped(&self) {
+        let LeaseTerm { grant, number, .. } = &self.term;
+        if grant.lock_delay().is_zero() || !self.engine.is_served() {
+            return;
+        }
+        // It reads the clock, which must not panic while another panic goes on.
+        shielded(|| {
+            let is_cut_off = std::thread::panicking() || {
+                let is_lost = self.term.check().is_err();
+                let now = self.engine.now();
+                is_lost && grant.ask(false, |leases| leases.is_cut_off(*number, now))
+            };
+            if is_cut_off {
+                self.hold_for(grant.lock_delay());
+            }
+        });
     }
 
     /// Ends it without a release.
