@@ -32,14 +32,7 @@ impl fmt::Display for Contended<'_> {
             }
             return write!(
                 f,
-                "; not free within {waited:?}; no node was asked; wait longer or try again",
-            );
-        }
-        if self.nodes.none_was_asked() {
-            return write!(
-                f,
-                "another task is acquiring {named} through this Reentrant; it was not done after {waited:?}; no node \
-                 was asked; wait longer or try again",
+                "; it did not become free within {waited:?}; no node was asked; wait longer or try again",
             );
         }
         let is_kept = self.nodes.are_for_those_who_wait();
@@ -62,8 +55,8 @@ impl fmt::Display for Contended<'_> {
         }
         write!(
             f,
-            "; not {} within {waited:?}; nothing of this attempt stays on the nodes; ",
-            if is_kept { "granted" } else { "free" }
+            "; {} within {waited:?}; nothing of this attempt stays on the nodes; ",
+            if is_kept { "not granted" } else { "it did not become free" }
         )?;
         f.write_str(if is_kept {
             "wait in line (acquire with a wait) or try again"
@@ -71,7 +64,7 @@ impl fmt::Display for Contended<'_> {
             "wait longer or try again"
         })?;
         if let Some(expires_in) = self.expires_in {
-            write!(f, "; its key expires in {:?} unless renewed", rounded(*expires_in))?;
+            write!(f, "; the holder's key expires in {:?} unless renewed", rounded(*expires_in))?;
         }
         write!(f, "{}", self.nodes.after(": "))
     }
@@ -105,8 +98,8 @@ impl fmt::Display for Quarantined<'_> {
         } else {
             write!(
                 f,
-                "no quorum can vote for another {:?}: new or restarted nodes are in quarantine, since they may have \
-                 forgotten leases",
+                "it takes another {:?} until a quorum can vote: new or restarted nodes are in quarantine, since they may \
+                 have forgotten leases",
                 rounded(**remaining)
             )?;
         }

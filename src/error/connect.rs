@@ -54,9 +54,9 @@ pub enum ConnectError {
     },
     /// Too few nodes could be reached within the connect timeout, or within `wait` by `wait_through_outages`. Fix them, or build without waiting.
     #[error(
-        "no quorum: {ready} of {} usable in time; nothing was locked; fix the other nodes or their addresses, or use \
-         Builder::build, which does not wait for nodes: {nodes}",
-        counted(*needed, "needed node")
+        "no quorum: {} usable in time, {needed} needed; nothing was locked; fix the nodes that are not ready, or their \
+         addresses; or use Builder::build, which does not wait for nodes: {nodes}",
+        counted(*ready, "node")
     )]
     NoQuorum {
         /// The nodes that are ready.

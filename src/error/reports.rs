@@ -175,11 +175,6 @@ impl Reports {
         denials.peek().is_some() && denials.all(|is_behind| is_behind)
     }
 
-    /// Whether no node was asked, and there is any.
-    pub(super) fn none_was_asked(&self) -> bool {
-        !self.nodes.is_empty() && self.iter().all(|report| report.outcome == NodeOutcome::NotAsked)
-    }
-
     /// The end of a message: what each node said, if there is any.
     pub(super) const fn after(&self, separator: &'static str) -> After<'_> {
         After { reports: &self.nodes, separator, granted: "granted" }

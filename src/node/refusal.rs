@@ -44,7 +44,7 @@ pub enum Refusal {
         policy: Arc<str>,
     },
     /// The user that the URL names lacks an ACL right. Grant it; `docs/deploying.md`, "Rights", lists all of them.
-    #[error("its ACL user lacks a right; grant +{command}: {message}")]
+    #[error("its ACL user lacks a right ({message}); grant +{command}")]
     MissingRight {
         /// The command that may not be run.
         command: Arc<str>,
@@ -87,9 +87,13 @@ pub enum Refusal {
     /// (`#redis-3:6379`). Where the other fleet is gone, `quorlock fleet claim` takes the node; `docs/deploying.md` says how to
     /// change a list.
     #[error(
-        "it {} with other nodes, {other}: {}; give every process the same nodes; give the same server the same name \
-         (#NAME behind its URL); if those processes are gone for good, run `quorlock fleet claim`",
-        .age.map_or_else(|| "is about to be used".to_owned(), |age| format!("has been used for {}", text::coarse(age))),
+        "other processes {} with other nodes, fleet {other}: {}; give every process the same nodes, and each server \
+         the same name everywhere (#NAME behind its URL); if those other processes are gone for good, run \
+         `quorlock fleet claim`",
+        .age.map_or_else(
+            || "are about to use it".to_owned(),
+            |age| format!("have used it for {}", text::coarse(age))
+        ),
         configured.difference(other)
     )]
     OtherMembers {

@@ -98,7 +98,7 @@ async fn busy_and_broken_are_two_things() {
     assert!(busy.is_contended() && busy.is_busy());
     assert_eq!(
         without_waited(&shown(&busy, &nodes), "free within ", "; "),
-        "the resource `r` is held by another client; not free within _; nothing of this attempt \
+        "the resource `r` is held by another client; it did not become free within _; nothing of this attempt \
          stays on the nodes; wait longer or try again: nodes 0, 1 (memory:0, memory:1): held by \
          `another program`, no expiry known; node 2 (memory:2): granted"
     );
@@ -225,8 +225,8 @@ async fn release_errors() {
     assert!(matches!(gone, ReleaseError::AlreadyEnded { released: 0, .. }), "{gone:?}");
     assert_eq!(
         shown(&gone, &nodes),
-        "the lease on the resource `r` had ended before its release: released on 0 nodes; its key was gone or another \
-         client's on too many; nothing of it is left there; check whether the work overlapped with another holder's; \
+        "the lease on the resource `r` had ended before its release: released on 0 nodes; on too many nodes its key was \
+         gone, or another client's key was there; nothing of it stays on the nodes; check whether the work overlapped with another holder's; \
          use a longer ttl or renewal: nodes 0, 1 (memory:0, memory:1): its key is gone; \
          node 2 (memory:2): no answer yet"
     );
@@ -261,8 +261,8 @@ async fn connect_and_close_errors() {
     let few = Redlock::connect(&nodes).await.unwrap_err();
     assert_eq!(
         shown(&few, &nodes),
-        "no quorum: 1 of 2 needed nodes usable in time; nothing was locked; fix the other nodes or their addresses, \
-         or use Builder::build, which does not wait for nodes: node 0 (memory:0): ready; nodes 1, 2 \
+        "no quorum: 1 node usable in time, 2 needed; nothing was locked; fix the nodes that are not ready, or their \
+         addresses; or use Builder::build, which does not wait for nodes: node 0 (memory:0): ready; nodes 1, 2 \
          (memory:1, memory:2): down, the node has been killed"
     );
     nodes.iter().for_each(MemoryNode::restart);

@@ -42,7 +42,7 @@ const MEASURED: [&str; 7] = [
     " within ",
     " expires in ",
     " gave up after ",
-    " for another ",
+    " takes another ",
     "` for ",
     " in quarantine for ",
     " as before, for ",

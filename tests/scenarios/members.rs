@@ -160,7 +160,7 @@ fn two_lists_one_after_the_other() {
     // One of three is the same, and two of three; one node alone; and five.
     for nodes in [&[2, 3, 4][..], &[1, 2, 3], &[0], &[0, 1, 2, 3, 4]] {
         let text = refused(of(&cluster, nodes));
-        assert!(text.contains("has been used for"), "{text}");
+        assert!(text.contains("have used it for"), "{text}");
         // The error names the nodes that differ.
         let name = |node: &usize| format!("127.0.0.1:{}", cluster[*node].port());
         let ours = nodes.iter().filter(|node| ![0, 1, 2].contains(*node)).map(name);
@@ -203,7 +203,7 @@ fn two_lists_at_the_same_moment() {
 fn a_handle_that_is_closed_in_its_quarantine_leaves_the_servers_to_the_right_list() {
     let cluster = Cluster::start(4);
     let typo = of(&cluster, &[0, 1, 3]).blocking_connect().expect("it waits for its quarantine");
-    assert!(refused(of(&cluster, &[0, 1, 2])).contains("is about to be used"));
+    assert!(refused(of(&cluster, &[0, 1, 2])).contains("are about to use it"));
     typo.blocking_close().expect("nothing is under way");
     assert!(works(&ready(of(&cluster, &[0, 1, 2]))));
 }
