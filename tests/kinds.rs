@@ -16,11 +16,16 @@ use std::{
     process::Command,
 };
 
-/// A line that compiles.
-const RIGHT: &str = "redlock.acquire(\"r\").linger(SECOND).lock_delay(SECOND)";
+/// Lines that compile: settings of a plain lease; the token of any kind, in a task.
+const RIGHT: [&str; 2] = [
+    "redlock.acquire(\"r\").linger(SECOND).lock_delay(SECOND)",
+    "fn of_any<K: quorlock::Kind>(lease: quorlock::Lease<K>) -> impl Future<Output = bool> + Send + 'static {
+         async move { let token = lease.token(); lease.lost().await; token == lease.token() }
+     }",
+];
 
 /// What does not, and what the compiler says of it.
-const WRONG: [(&str, &[&str]); 6] = [
+const WRONG: [(&str, &[&str]); 7] = [
     (
         "redlock.read(\"r\").linger(SECOND)",
         &[
@@ -48,6 +53,7 @@ const WRONG: [(&str, &[&str]); 6] = [
         "redlock.reentrant().acquire(\"r\").blocking().unwrap().let_expire()",
         &["no method named `let_expire` found"],
     ),
+    ("<quorlock::Shared as quorlock::Kind>::token(None)", &["cannot find method"]),
 ];
 
 fn program(line: &str) -> String {
@@ -92,7 +98,8 @@ fn libraries() -> Vec<PathBuf> {
 #[test]
 fn what_a_kind_cannot_do_does_not_compile_and_the_compiler_says_why() {
     let folder = tempfile::tempdir().unwrap();
-    let right = |library: &PathBuf| compile(library, folder.path(), RIGHT);
+    let right =
+        |library: &PathBuf| RIGHT.iter().try_for_each(|line| compile(library, folder.path(), line));
     let libraries = libraries();
     let library = libraries.iter().find(|library| right(library).is_ok());
     let library = library.unwrap_or_else(|| panic!("{:?}", libraries.first().map(right)));

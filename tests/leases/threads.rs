@@ -62,7 +62,7 @@ fn a_shutdown_waits_for_the_release_of_the_last_work() {
             .map(|number| {
                 let (redlock, begun) = (redlock.clone(), begun.clone());
                 let more = Duration::from_micros((round * 37 + number * 53) as u64 % 300);
-                let kind = if round % 2 == 0 { 0 } else { number % KINDS };
+                let kind = if round.is_multiple_of(2) { 0 } else { number % KINDS };
                 thread::spawn(move || {
                     works(&redlock, kind, &format!("r{number}"), &begun, more);
                 })
