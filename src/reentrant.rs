@@ -49,11 +49,11 @@ impl Reentrant {
     ///
     /// The request's settings of the lease (ttl, renewal, `max_hold`, heartbeat) count only where the handle does not
     /// hold it: a shared lease stays as it is. A lease is not shared if it is lost, has less left than `min_validity`
-    /// or `hold_at_least` asks for, or has a shorter `lock_delay`. A renewed lease that has too little left is extended
-    /// first. `hold_at_least` counts for a shared lease from now on.
+    /// or `hold_at_least` asks for, or has a shorter `lock_delay`. `hold_at_least` counts for a shared lease from now on.
     ///
-    /// A request that cannot share stands in line as any other, also behind this handle's own lease, and shares as soon as
-    /// the handle has a lease that it can share. After [`close`](Redlock::close) it can still share.
+    /// A request that cannot share stands in line as any other, also behind this handle's own lease. It shares as soon as
+    /// the handle has a lease that it can share: one that another request of it has acquired, or one that was renewed and
+    /// has enough left again. After [`close`](Redlock::close) a request can still share.
     ///
     /// # Errors
     ///

@@ -491,19 +491,87 @@ async fn an_outage_is_told_as_one_to_all_tasks_of_a_handle() {
     }
 }
 
-/// It asks for more than the lease has left, and less than that has once it is extended.
+/// They ask for more than the lease has left, and less than it has once it is extended, by its holder or by a renewal.
 #[tokio::test]
-async fn a_lease_with_too_little_left_is_extended_for_a_request_that_would_share_it() {
-    let redlock = redlock(Redlock::builder().ttl(60 * SECOND).max_ttl(120 * SECOND));
+async fn requests_share_a_lease_with_too_little_left_once_that_is_extended() {
+    for renews in [false, true] {
+        let ttl = if renews { 2 * SECOND } else { 60 * SECOND };
+        let builder = Redlock::builder().ttl(ttl).max_ttl(120 * SECOND).wait(60 * SECOND);
+        let redlock = redlock(builder);
+        let worker = redlock.reentrant();
+        let outer = worker.acquire("r");
+        let outer = if renews { outer } else { outer.without_renewal() };
+        let outer = outer.await.unwrap();
+        tokio::time::sleep(50 * MS).await;
+        let least = outer.validity() + 25 * MS;
+        let request = || worker.acquire("r").ttl(90 * SECOND).min_validity(least);
+        let tried = worker.try_acquire("r").ttl(90 * SECOND).min_validity(least).await;
+        assert!(tried.unwrap_err().is_contended());
+        let [mut one, mut other] = [(); 2].map(|()| request().into_future());
+        begin(&mut one);
+        begin(&mut other);
+        if !renews {
+            outer.extend().await.unwrap();
+        }
+        for inner in [one, other] {
+            let inner = within(30 * SECOND, inner).await.unwrap();
+            assert_eq!(inner.owner(), outer.owner(), "{renews}");
+        }
+    }
+}
+
+/// No request of the handle prolongs the lease of a worker that hangs.
+#[tokio::test]
+async fn requests_that_would_share_do_not_stand_in_for_a_heartbeat() {
+    let redlock = redlock(Redlock::builder().ttl(SECOND).max_ttl(120 * SECOND));
     let worker = redlock.reentrant();
-    let outer = worker.acquire("r").await.unwrap();
-    tokio::time::sleep(10 * MS).await;
-    let least = outer.validity() + 5 * MS;
-    let inner = within(10 * SECOND, worker.acquire("r").ttl(90 * SECOND).min_validity(least));
-    let inner = inner.await.unwrap();
-    assert_eq!((inner.owner(), outer.holders()), (outer.owner(), 2));
-    // Its renewal was not due.
-    assert!(outer.validity() > least - SECOND);
+    let outer = worker.acquire("r").heartbeat_within(100 * MS).await.unwrap();
+    let asks = async {
+        while outer.check().is_ok() {
+            drop(worker.try_acquire("r").ttl(90 * SECOND).min_validity(950 * MS).await);
+            tokio::time::sleep(10 * MS).await;
+        }
+    };
+    within(30 * SECOND, Box::pin(asks)).await;
+    assert_eq!(outer.lost().await.reason, quorlock::LossReason::NoHeartbeat);
+}
+
+/// The first request of a handle was granted, and picked up when its lease was over: another one had acquired since.
+#[tokio::test]
+async fn a_lease_that_is_picked_up_late_does_not_hide_the_present_one() {
+    let redlock = redlock(Redlock::builder().wait(60 * SECOND));
+    let worker = redlock.reentrant();
+    let mut late = worker.acquire("r").ttl(100 * MS).without_renewal().into_future();
+    begin(&mut late);
+    tokio::time::sleep(200 * MS).await;
+    let present = within(30 * SECOND, worker.acquire("r")).await.unwrap();
+    let late = late.await.unwrap();
+    late.check().unwrap_err();
+    let shared = worker.try_acquire("r").await.unwrap();
+    assert_eq!(shared.owner(), present.owner());
+}
+
+/// A request is polled late, and is refused by then: its handle has the resource all the same.
+#[tokio::test]
+async fn a_request_that_is_refused_shares_what_its_handle_has_by_then() {
+    for closes in [false, true] {
+        let redlock = redlock(Redlock::builder().wait(60 * SECOND));
+        let worker = redlock.reentrant();
+        let theirs = redlock.acquire("r").await.unwrap();
+        let mut first = worker.acquire("r").into_future();
+        let mut second = worker.acquire("r").wait(200 * MS).into_future();
+        begin(&mut first);
+        begin(&mut second);
+        theirs.release().await.unwrap();
+        let first = within(30 * SECOND, first).await.unwrap();
+        if closes {
+            redlock.close().await.unwrap();
+        } else {
+            tokio::time::sleep(300 * MS).await;
+        }
+        let second = within(30 * SECOND, second).await.unwrap();
+        assert_eq!(second.owner(), first.owner(), "{closes}");
+    }
 }
 
 #[tokio::test]

@@ -140,14 +140,20 @@ impl<K: Kind> Future for AcquireFuture<K> {
             return Poll::Ready(Err(AcquireError::RuntimeEnded));
         };
         match shield.poll(Pin::new(&mut *acquiring), cx) {
-            Poll::Ready(answer) => {
+            Poll::Ready(Ok(held)) => {
                 let sharing = sharing.take();
                 *state = State::Done;
-                let lease = Lease::new(answer?);
+                let lease = Lease::new(held);
                 if let Some(sharing) = sharing {
                     sharing.won(lease.held());
                 }
                 Poll::Ready(Ok(lease))
+            }
+            Poll::Ready(Err(error)) => {
+                // The handle may have a lease by now, as where this is polled late.
+                let held = shared(sharing.as_mut(), cx);
+                *state = State::Done;
+                Poll::Ready(held.unwrap_or(Err(error)))
             }
             Poll::Pending => match shared(sharing.as_mut(), cx) {
                 Some(held) => {

@@ -51,13 +51,6 @@ struct Current {
     term: WeakTerm,
 }
 
-/// The lease that a request would share, and the request asks for more than it has.
-enum Unshared {
-    /// It has less validity left than the request asks for, and is renewed: an extension may mend that.
-    Short(WeakTerm),
-    No,
-}
-
 /// What a request asks of the lease that it shares.
 #[derive(Clone, Copy)]
 struct Wants {
@@ -78,6 +71,10 @@ type Shares = Pin<Box<dyn Future<Output = Option<Arc<HeldTerm>>> + Send>>;
 impl Sharing {
     /// The request has acquired the resource itself: the other requests of the handle share this lease from now on.
     pub(super) fn won(self, held: &Arc<HeldTerm>) {
+        // One that was picked up late may be over, and another request of the handle may have acquired since.
+        if held.term.check().is_err() {
+            return;
+        }
         let current = Current { held: Arc::downgrade(held), term: held.term.weak() };
         *self.place.current.lock() = Some(current);
         self.place.changed.notify_waiters();
@@ -104,7 +101,7 @@ impl Handle {
             hold_at_least: round.hold_at_least,
         };
         let place = self.places().place(round.target.resource().as_bytes());
-        let shares = share(Arc::clone(engine), Arc::clone(&place), wants);
+        let shares = share(Arc::clone(&place), wants);
         let shares = Lock::new(Box::pin(engine.process().awaits(shield(shares))) as Shares);
         Some(Sharing { place, shares })
     }
@@ -115,51 +112,48 @@ impl Handle {
 }
 
 /// Waits until the handle has a lease that the request can share.
-async fn share(engine: Arc<Engine>, place: Arc<Place>, wants: Wants) -> Arc<HeldTerm> {
+async fn share(place: Arc<Place>, wants: Wants) -> Arc<HeldTerm> {
     loop {
         let mut changed = pin!(place.changed.notified());
         // Registered before it is looked at, so that no change in between is missed.
         changed.as_mut().enable();
         let short = match place.share(wants) {
             Ok(held) => return held,
-            Err(unshared) => unshared,
+            Err(short) => short,
         };
-        if let Unshared::Short(term) = short
-            && let Some(term) = term.upgrade()
-        {
-            // It ends with the lease: nothing here keeps that.
-            let extended = pin!(engine.extend_now(term.grant()));
-            select(extended, changed.as_mut()).await;
-            if let Ok(held) = place.share(wants) {
-                return held;
-            }
+        let Some(extensions) = short else {
+            changed.await;
+            continue;
+        };
+        let mut extended = pin!(extensions.notified());
+        extended.as_mut().enable();
+        if let Ok(held) = place.share(wants) {
+            return held;
         }
-        changed.await;
+        select(changed, extended).await;
     }
 }
 
 impl Place {
-    /// The lease, if it has as much left as the request wants, and at least as long a lock-delay.
-    fn share(&self, wants: Wants) -> Result<Arc<HeldTerm>, Unshared> {
-        let (held, weak) = match &*self.current.lock() {
+    /// The lease, if it has as much left as the request wants, and at least as long a lock-delay. Where only time is
+    /// missing, the error tells of the lease's extensions.
+    fn share(&self, wants: Wants) -> Result<Arc<HeldTerm>, Option<Arc<Notify>>> {
+        let (held, term) = match &*self.current.lock() {
             Some(Current { held, term }) => (Weak::clone(held), term.clone()),
-            None => return Err(Unshared::No),
+            None => return Err(None),
         };
         // No lock is held from here on: the last handle on a grant runs user code when it is dropped.
-        let term = weak.upgrade().ok_or(Unshared::No)?;
-        let left = term.check().map_err(|_| Unshared::No)?;
+        let term = term.upgrade().ok_or(None)?;
+        let left = term.check().map_err(|_| None)?;
         if left.is_zero() || term.grant().lock_delay() < wants.lock_delay {
-            return Err(Unshared::No);
+            return Err(None);
         }
         if left < wants.least {
-            let may_mend = term.renews() && term.ttl() > wants.least;
-            return Err(if may_mend { Unshared::Short(weak) } else { Unshared::No });
+            return Err(term.grant().extensions());
         }
-        let held = held.upgrade().ok_or(Unshared::No)?;
+        let held = held.upgrade().ok_or(None)?;
         // Checked again with a hand on it: a shutdown may have ended it before, and then the last hand gives it back.
-        if term.check().is_err() {
-            return Err(Unshared::No);
-        }
+        term.check().map_err(|_| None)?;
         if let Some(least) = wants.hold_at_least {
             held.hold_for(least);
         }

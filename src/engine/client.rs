@@ -8,7 +8,7 @@ use std::{
     sync::{Arc, MutexGuard, Weak},
 };
 
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 use super::{Grant, Request, held::Outcomes, release::Releasing};
 use crate::{
@@ -40,6 +40,8 @@ pub(super) struct Kept {
     pub(super) hurries: Option<Hurries>,
     /// The callers that wait for an extension.
     pub(super) extending: Vec<(RenewalId, oneshot::Sender<ExtendOutcome>)>,
+    /// Tells of each extension that counts. Made by the first that waits for one without asking for it.
+    pub(super) extended: Option<Arc<Notify>>,
 }
 
 /// The lock. It outlives its engine while a lease's signal is kept.

@@ -45,13 +45,19 @@ impl Engine {
         action: Option<LeaseAction>,
     ) {
         metrics::renewed(outcome);
-        let (grant, done) = {
+        let (grant, done, extended) = {
             let mut client = self.client.lock();
             let Some(kept) = client.data_mut(id) else { return };
             let grant = kept.grant.upgrade();
             let waits = kept.extending.iter().position(|(other, _)| *other == by);
-            (grant, waits.map(|waits| kept.extending.swap_remove(waits).1))
+            let done = waits.map(|waits| kept.extending.swap_remove(waits).1);
+            (grant, done, kept.extended.clone())
         };
+        if let Some(extended) = extended
+            && let ExtendOutcome::Extended(_) = outcome
+        {
+            extended.notify_waiters();
+        }
         match (grant, action) {
             (Some(grant), Some(action)) => grant.tell(action),
             // No holder has it yet.

@@ -148,6 +148,12 @@ impl Grant {
         self.lock_delay.get()
     }
 
+    /// Tells of each of its extensions that counts. `None` once it is gone.
+    pub(crate) fn extensions(&self) -> Option<Arc<Notify>> {
+        let mut client = self.client_here()?;
+        Some(Arc::clone(client.data_mut(self.id)?.extended.get_or_insert_default()))
+    }
+
     /// The ttl that an extension of it asks for.
     pub(super) fn ttl(&self) -> Duration {
         self.ask(Duration::ZERO, |leases| leases.lifecycle().ttl())

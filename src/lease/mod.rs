@@ -67,10 +67,8 @@ struct Hand(Weak<HeldTerm>);
 
 impl Drop for Hand {
     fn drop(&mut self) {
-        // With one holder, `HeldTerm` sees to it.
-        if self.0.strong_count() > 1
-            && let Some(held) = self.0.upgrade()
-        {
+        // Also of a single holder: another may join at this moment.
+        if let Some(held) = self.0.upgrade() {
             held.handle_dropped();
         }
     }

@@ -196,13 +196,6 @@ impl LeaseTerm {
         leases.is_none_or(|leases| leases.lifecycle().may_be_extended(now))
     }
 
-    /// Whether it is renewed beside the work, and its holder may still extend it.
-    pub(crate) fn renews(&self) -> bool {
-        let Some(engine) = self.grant.engine.upgrade() else { return false };
-        let renews = |leases: &Leases| leases.lifecycle().renews();
-        self.may_be_extended(engine.now()) && self.grant.ask(false, renews)
-    }
-
     /// Waits for its loss.
     pub(crate) async fn when_lost(&self) -> LeaseLost {
         self.wait(Self::lost).await.unwrap_or_else(|| self.forked())
