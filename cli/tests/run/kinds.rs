@@ -55,7 +55,7 @@ fn whoever_looks_finds_the_host_the_process_and_the_command() {
     // And so does a run that comes too late.
     for args in ["job --try", "job --shared --try", "job --also other --try", "job --elect --try"] {
         let busy = host.run(args, "true");
-        let said = format!("the resource `job` is held by `{}`; not free", look());
+        let said = format!("the resource `job` is held by `{}`; it did not become free", look());
         assert_eq!(busy.code, 75, "{args}: {}", busy.err);
         assert!(busy.err.contains(&said), "{args}: {}", busy.err);
     }
