@@ -139,31 +139,25 @@ impl<K: Kind> Future for AcquireFuture<K> {
             // It was polled after its end, so no answer can come.
             return Poll::Ready(Err(AcquireError::RuntimeEnded));
         };
-        match shield.poll(Pin::new(&mut *acquiring), cx) {
-            Poll::Ready(Ok(held)) => {
-                let sharing = sharing.take();
-                *state = State::Done;
-                let lease = Lease::new(held);
-                if let Some(sharing) = sharing {
-                    sharing.won(lease.held());
-                }
-                Poll::Ready(Ok(lease))
+        let answer = shield.poll(Pin::new(&mut *acquiring), cx);
+        if let Poll::Ready(Ok(held)) = answer {
+            let sharing = sharing.take();
+            *state = State::Done;
+            let lease = Lease::new(held);
+            if let Some(sharing) = sharing {
+                sharing.won(lease.held());
             }
-            Poll::Ready(Err(error)) => {
-                // The handle may have a lease by now, as where this is polled late.
-                let held = shared(sharing.as_mut(), cx);
-                *state = State::Done;
-                Poll::Ready(held.unwrap_or(Err(error)))
-            }
-            Poll::Pending => match shared(sharing.as_mut(), cx) {
-                Some(held) => {
-                    acquiring.withdraw();
-                    *state = State::Done;
-                    Poll::Ready(held)
-                }
-                None => Poll::Pending,
-            },
+            return Poll::Ready(Ok(lease));
         }
+        // Behind a refusal too: the handle may have a lease by now, as where this is polled late.
+        if let Some(held) = shared(sharing.as_mut(), cx) {
+            acquiring.need_no_answer();
+            *state = State::Done;
+            return Poll::Ready(held);
+        }
+        let Poll::Ready(Err(refused)) = answer else { return Poll::Pending };
+        *state = State::Done;
+        Poll::Ready(Err(refused))
     }
 }
 

@@ -47,7 +47,7 @@ pub(super) struct Place {
 /// code: that happens under the locks here.
 struct Current {
     held: Weak<HeldTerm>,
-    /// Checked before `held` is upgraded: a hand on the lease that is given back at once might be the last.
+    /// Checked before `held` is upgraded: a share of the lease that is given back at once might be the last.
     term: WeakTerm,
 }
 
@@ -152,7 +152,7 @@ impl Place {
             return Err(term.grant().extensions());
         }
         let held = held.upgrade().ok_or(None)?;
-        // Checked again with a hand on it: a shutdown may have ended it before, and then the last hand gives it back.
+        // Checked again with a share of it: a shutdown may have ended it before, and then the last share gives it back.
         term.check().map_err(|_| None)?;
         if let Some(least) = wants.hold_at_least {
             held.hold_for(least);

@@ -47,7 +47,7 @@ impl Acquiring {
     }
 
     /// Its caller needs no answer any more: dropping it does not count as abandoned.
-    pub(crate) const fn withdraw(&mut self) {
+    pub(crate) const fn need_no_answer(&mut self) {
         self.unanswered = false;
     }
 

@@ -20,8 +20,8 @@ pub enum ReleaseError {
     /// is left there. Check whether the work overlapped with another holder's, and use a longer ttl.
     #[error(
         "the lease{} had ended before its release: released on {}; on too many nodes its key was gone, or another \
-         client's key was there; nothing of it stays on the nodes; check whether the work overlapped with another holder's; use a longer ttl or \
-         renewal{}",
+         client's key was there; nothing of it stays on the nodes; check whether the work overlapped with another \
+         holder's; use a longer ttl or renewal{}",
         On(target.as_ref()), counted(*released, "node"), .nodes.after_release(": ")
     )]
     AlreadyEnded {

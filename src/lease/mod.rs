@@ -56,16 +56,16 @@ use crate::{
 #[clippy::has_significant_drop]
 pub struct Lease<K: Kind = Exclusive> {
     /// Dropped before `held`.
-    hand: Hand,
+    share: Share,
     /// Shared by the clones of a reader's lease, or by the leases of one re-entrant handle.
     held: Arc<HeldTerm>,
     kind: PhantomData<fn() -> K>,
 }
 
-/// One of the holders of a lease. Dropping it says nothing of the holder's work.
-struct Hand(Weak<HeldTerm>);
+/// One holder's share of a lease. Dropping it says nothing of the holder's work.
+struct Share(Weak<HeldTerm>);
 
-impl Drop for Hand {
+impl Drop for Share {
     fn drop(&mut self) {
         // Also of a single holder: another may join at this moment.
         if let Some(held) = self.0.upgrade() {
@@ -82,13 +82,13 @@ impl<K: Kind> Lease<K> {
 
     /// One more holder of it.
     pub(crate) fn of(held: Arc<HeldTerm>) -> Self {
-        Self { hand: Hand(Arc::downgrade(&held)), held, kind: PhantomData }
+        Self { share: Share(Arc::downgrade(&held)), held, kind: PhantomData }
     }
 
     /// What it holds, for another face of it, or for a holder that says how its work ended.
     fn into_held(self) -> Arc<HeldTerm> {
-        let Self { mut hand, held, .. } = self;
-        hand.0 = Weak::new();
+        let Self { mut share, held, .. } = self;
+        share.0 = Weak::new();
         held
     }
 

@@ -25,6 +25,7 @@ use crate::{
 };
 
 const FOR: Duration = Duration::from_secs(4);
+const TTL: Duration = Duration::from_secs(60);
 const KINDS: usize = 4;
 
 /// Works under a lease of this kind until it is told, and then a little longer.
@@ -122,7 +123,7 @@ fn asks(worker: &Reentrant, working: &Working, random: &mut SmallRng) -> usize {
         1 => request.hold_at_least(MS),
         2 => request.lock_delay(10 * MS),
         3 => request.ttl(20 * MS).without_renewal(),
-        4 => request.min_validity(9 * SECOND),
+        4 => request.min_validity(TTL * 9 / 10),
         _ => request,
     };
     match random.random_range(0..4) {
@@ -162,7 +163,8 @@ fn handles_that_share_let_nobody_else_in_and_leave_nothing() {
     let nodes: Vec<MemoryNode> = (0..3).map(|_| MemoryNode::new()).collect();
     let connect = || {
         let builder = Redlock::builder().nodes(&nodes).danger_skip_quarantine();
-        builder.max_ttl(20 * SECOND).wait(2 * SECOND).blocking_connect().unwrap()
+        let builder = builder.ttl(TTL).max_ttl(2 * TTL);
+        builder.wait(2 * SECOND).blocking_connect().unwrap()
     };
     let clients = [connect(), connect()];
     let [one, other] = &clients;
@@ -193,5 +195,8 @@ fn handles_that_share_let_nobody_else_in_and_leave_nothing() {
             format!("{client:?}").contains("queues: 0,")
         });
     }
-    assert!(nodes.iter().all(|node| node.get("r").is_none()), "a key is left");
+    // One that is kept for a moment (`hold_at_least`) ends by itself; one that was forgotten would stand for its ttl.
+    quorlock_harness::eventually("no key is left", TTL / 2, || {
+        nodes.iter().all(|node| node.get("r").is_none())
+    });
 }

@@ -155,35 +155,11 @@ fn work_that_is_told_of_the_loss_comes_to_its_end_under_every_kind() {
     }
 }
 
-/// Work that is a plain function has its effect when it is called, and not when it is polled.
-#[test]
-fn work_is_not_called_under_a_lease_that_is_over() {
-    for nested in [false, true] {
-        let world = Fixture::new(TTL);
-        let called = AtomicUsize::new(0);
-        let effect = || {
-            called.fetch_add(1, Ordering::Relaxed);
-            std::future::ready(())
-        };
-        let worker = world.redlock.reentrant();
-        let mut run: Pin<Box<dyn Future<Output = Result<(), RunError>> + '_>> = if nested {
-            Box::pin(worker.acquire("r").run(async |_| effect().await))
-        } else {
-            Box::pin(world.redlock.acquire("r").run(async |_| effect().await))
-        };
-        assert!(poll(&mut run).is_pending());
-        world.pass(MS);
-        world.machine.suspend(TTL);
-        let ended = poll(&mut run);
-        assert!(matches!(ended, Poll::Ready(Err(RunError::Lost(_)))), "{nested}");
-        assert_eq!(called.load(Ordering::Relaxed), 0, "{nested}");
-    }
-}
-
 fn is_called(_: &Lease) -> std::future::Ready<()> {
     panic!("it is called under a lease that is over");
 }
 
+/// Work that is a plain function has its effect when it is called, and not when it is polled.
 #[test]
 fn a_function_is_not_called_under_a_lease_that_is_over() {
     let world = Fixture::new(TTL);
