@@ -13,8 +13,8 @@ impl fmt::Display for TooLong {
         write!(
             f,
             "the ttl of {:?} is longer than max_ttl, which is {:?}; leases are renewed while held, so a longer ttl is \
-             seldom needed; if it is needed, raise max_ttl alike in every process of the fleet; this makes a node \
-             that may have forgotten leases wait a tenth longer than max_ttl before it votes",
+             seldom needed; if it is needed, raise max_ttl alike in every process of the fleet; a node that may \
+             have forgotten leases then waits the new max_ttl and a tenth of it before it votes",
             self.ttl, self.max_ttl
         )
     }
@@ -31,9 +31,8 @@ impl fmt::Display for LockDelayTooLong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "the ttl of {:?} plus the lock_delay of {:?} is longer than max_ttl, which is {:?}; one key covers both; \
-             a node that may have forgotten it waits little more than max_ttl before it votes; ask for less, or \
-             raise max_ttl alike in every process of the fleet",
+            "the ttl of {:?} plus the lock_delay of {:?} is longer than max_ttl, which is {:?}; one key stands for \
+             both, and no key may outlive max_ttl; ask for less, or raise max_ttl alike in every process of the fleet",
             self.ttl, self.lock_delay, self.max_ttl
         )
     }

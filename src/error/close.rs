@@ -37,9 +37,9 @@ pub enum CloseError {
     /// the process lives, and expires after the ttl and any lock-delay. Work that goes on under `run` keeps its key for so
     /// long at most. Raise `close_timeout`, fix the nodes, or end the work when it is told that its lease is lost.
     #[error(
-        "not all leases were released within close_timeout: {released} released, {gone} already ended before \
-         their release, {unconfirmed} not confirmed, {working} whose work goes on; keys left on the nodes expire after \
-         the ttl and any lock-delay; other clients may have to wait until then; raise close_timeout, fix the nodes, or end work when \
+        "not all leases were released within close_timeout: {released} released, {gone} already ended, \
+         {unconfirmed} not confirmed, {working} still at work; keys left on the nodes expire after the ttl and any \
+         lock-delay; other clients may have to wait until then; raise close_timeout, fix the nodes, or end work when \
          its lease is lost"
     )]
     Unreleased {
