@@ -90,7 +90,9 @@ pub(crate) async fn connected(redlock: &Redlock, limit: Duration) -> Result<(), 
         return Ok(());
     }
     let (refused, all) = (nodes.refused().count(), nodes.iter().count());
-    let text = format!("{refused} of {all} nodes must not vote; fix each as told below: {nodes}");
+    let text = format!(
+        "{refused} of {all} nodes cannot vote as configured; fix each as told here: {nodes}"
+    );
     Err(Failure::new(Status::Config, text))
 }
 

@@ -29,8 +29,7 @@ pub enum ConnectError {
     /// or build without waiting for the nodes. All others have been tried too, so that all that must not vote are named, but
     /// for those that did not answer in time.
     #[error(
-        "{} of {} must not vote; nothing was locked; fix each as told below; Builder::build starts without asking the \
-         nodes, and tells of them at the first acquire: {nodes}",
+        "{} of {} cannot vote as configured; nothing was locked; fix each as told here: {nodes}",
         .nodes.refused().count(), counted(.nodes.0.len(), "node")
     )]
     Refused {

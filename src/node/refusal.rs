@@ -87,13 +87,14 @@ pub enum Refusal {
     /// (`#redis-3:6379`). Where the other fleet is gone, `quorlock fleet claim` takes the node; `docs/deploying.md` says how to
     /// change a list.
     #[error(
-        "other processes {} with other nodes, fleet {other}: {}; give every process the same nodes, and each server \
-         the same name everywhere (#NAME behind its URL); if those other processes are gone for good, run \
-         `quorlock fleet claim`",
+        "other processes {}, as the fleet `{}` of {}; {}; give every process the same nodes, and each server the same \
+         name everywhere (#NAME behind its URL); if those other processes are gone for good, run `quorlock fleet claim`",
         .age.map_or_else(
             || "are about to use it".to_owned(),
             |age| format!("have used it for {}", text::coarse(age))
         ),
+        other.fleet(),
+        other.nodes().collect::<Vec<_>>().join(", "),
         configured.difference(other)
     )]
     OtherMembers {

@@ -68,7 +68,7 @@ fn one_is_told_from_several() {
     assert!(
         ConnectError::Refused { nodes: nodes() }
             .to_string()
-            .starts_with("1 of 1 node must not vote")
+            .starts_with("1 of 1 node cannot vote as configured")
     );
 }
 

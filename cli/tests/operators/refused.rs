@@ -29,7 +29,10 @@ fn a_majority_that_refuses_is_told_and_a_minority_is_not_felt() {
     let free = quorlock("holder").arg("r").args(on(&cluster.urls())).output().unwrap();
     assert_eq!(code(&free), 1, "{free:?}");
     refuse(&cluster, 1);
-    each_is_refused(&cluster.urls(), "2 of 3 nodes must not vote; fix each as told below: ");
+    each_is_refused(
+        &cluster.urls(),
+        "2 of 3 nodes cannot vote as configured; fix each as told here: ",
+    );
 }
 
 #[test]

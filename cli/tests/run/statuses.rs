@@ -180,7 +180,7 @@ fn nodes_that_refuse_are_settings_that_are_wrong() {
         let ended = host.run(&format!("job {how}"), "echo ran");
         assert_eq!((ended.code, &*ended.out), (78, ""), "{how}: {}", ended.err);
         let says = |part: &str| assert!(ended.err.contains(part), "{how}: {part}: {}", ended.err);
-        says("2 of 3 nodes must not vote");
+        says("2 of 3 nodes cannot vote as configured");
         says("it needs a password, and the URL has none");
         says(&format!("127.0.0.1:{}", host.fleet[2].port()));
     }
