@@ -50,7 +50,9 @@ fn a_ttl_above_max_ttl_is_refused_with_what_raising_that_costs() {
         let says = matches!(error, ConfigError::TtlTooLong { ttl, max_ttl } if (ttl, max_ttl) == (long, most));
         assert!(says, "{error:?}");
         assert!(
-            error.to_string().contains("waits the new max_ttl and a tenth of it before it votes"),
+            error.to_string().contains(
+                "waits the new max_ttl, a tenth of it and two node timeouts before it votes"
+            ),
             "{error}"
         );
     }

@@ -14,7 +14,7 @@ impl fmt::Display for TooLong {
             f,
             "the ttl of {:?} is longer than max_ttl, which is {:?}; leases are renewed while held, so a longer ttl is \
              seldom needed; if it is needed, raise max_ttl alike in every process of the fleet; a node that may \
-             have forgotten leases then waits the new max_ttl and a tenth of it before it votes",
+             have forgotten leases then waits the new max_ttl, a tenth of it and two node timeouts before it votes",
             self.ttl, self.max_ttl
         )
     }

@@ -87,7 +87,7 @@ pub enum Refusal {
     /// (`#redis-3:6379`). Where the other fleet is gone, `quorlock fleet claim` takes the node; `docs/deploying.md` says how to
     /// change a list.
     #[error(
-        "other processes {}, as the fleet `{}` of {}; {}; give every process the same nodes, and each server the same \
+        "other processes {}, as a node of the fleet `{}`, whose nodes are {}; the lists differ: {}; give every process the same nodes, and each server the same \
          name everywhere (#NAME behind its URL); if those other processes are gone for good, run `quorlock fleet claim`",
         .age.map_or_else(
             || "are about to use it".to_owned(),
