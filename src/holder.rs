@@ -12,12 +12,12 @@ use std::{
 use thiserror::Error;
 
 use crate::{
-    engine::{Engine, Sightings},
+    engine::{Engine, Sightings, answered},
     error::Unsupported,
     node::NodeError,
     protocol::{
-        FencingToken, Finding, KeyHolder, Label, NodeId, Owner, Quorum, Record, Resource,
-        ResourceError, Sighting,
+        FencingToken, Finding, KeyHolder, Label, NodeId, Owner, Record, Resource, ResourceError,
+        Sighting,
     },
     shield::shield,
 };
@@ -131,8 +131,7 @@ impl Holder {
 
     /// What these answers of all nodes say together.
     pub(crate) fn of(engine: &Engine, seen: Sightings) -> Self {
-        let quorum = Quorum::of(seen.len());
-        match Finding::of(quorum, seen.iter().filter_map(|seen| seen.as_ref().ok())) {
+        match Finding::of(engine.quorum, answered(&seen)) {
             Finding::Free => Self::Free,
             Finding::Held(holder) => Self::Held(HeldBy::of(holder)),
             Finding::Unclear => {

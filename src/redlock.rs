@@ -19,10 +19,10 @@ pub use self::not_ready::NotReady;
 use crate::{
     acquire::Acquire,
     election::Election,
-    engine::Engine,
+    engine::{Engine, ready},
     error::{CloseError, Closed, ConnectError, NodeStates, Shutdown},
     holder::{Holder, HolderError},
-    node::{NodeState, NodeStatus},
+    node::NodeStatus,
     protocol::WaitPolicy,
     runtime::{Process, block_on},
     shield::shield,
@@ -296,12 +296,13 @@ impl Redlock {
         waited: Duration,
         statuses: Option<Vec<NodeStatus>>,
     ) -> Result<(), NotReady> {
-        let (needed, runtime_ended) = (self.engine.quorum.needed(), statuses.is_none());
+        let (quorum, runtime_ended) = (self.engine.quorum, statuses.is_none());
         let statuses = statuses.unwrap_or_default();
-        let votes = statuses.iter().filter(|status| status.state == NodeState::Ready).count();
-        if votes >= needed {
+        let ready = ready(&statuses);
+        if quorum.is_met_by(ready) {
             return Ok(());
         }
+        let (votes, needed) = (ready.len(), quorum.needed_beyond(ready));
         let nodes = statuses.into_iter().collect();
         Err(NotReady { waited, votes, needed, runtime_ended, nodes })
     }

@@ -72,7 +72,7 @@ use self::{
     attempts::{Attempt, AttemptId},
     calls::Outgoing,
     ending::Ended,
-    on_nodes::{NodeSet, OnNodes},
+    on_nodes::OnNodes,
     releasing::Releasing,
     renewals::{Renewal, Restore, RestoreId},
     resources::ByName,

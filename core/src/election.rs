@@ -23,6 +23,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::{
+    command::NodeId,
     fencing::FencingToken,
     holder::{Finding, Sighting},
     note::{LeaderText, Note, Record},
@@ -63,7 +64,7 @@ impl Look {
     /// unknown.
     pub fn of<'a>(
         quorum: Quorum,
-        seen: impl IntoIterator<Item = &'a Sighting, IntoIter: Clone>,
+        seen: impl IntoIterator<Item = (NodeId, &'a Sighting), IntoIter: Clone>,
     ) -> Self {
         let seen = seen.into_iter();
         let held = match Finding::of(quorum, seen.clone()) {
@@ -72,24 +73,24 @@ impl Look {
             Finding::Held(held) => held,
         };
         let Some(owner) = held.owner() else { return Self::Between };
-        let beside = seen.filter_map(|seen| match seen {
+        let beside = seen.filter_map(|(node, seen)| match seen {
             Sighting::Held(key) if key.value == held.value => {
                 let note = key.note.as_ref()?;
-                Some((note, note.record()?))
+                Some((node, note, note.record()?))
             }
             _ => None,
         });
-        let records: Vec<(&Note, &Record)> = beside.collect();
+        let records: Vec<(NodeId, &Note, &Record)> = beside.collect();
         // A new text may stand on some of them only: a quorum must have the term.
         let has_quorum = |term: FencingToken| {
-            let count = records.iter().filter(|(_, record)| record.term == term).count();
-            count >= quorum.needed()
+            let with = records.iter().filter(|(.., record)| record.term == term);
+            quorum.is_met_by(with.map(|(node, ..)| *node).collect())
         };
         let newest = records
             .iter()
-            .filter(|(_, record)| has_quorum(record.term))
-            .max_by_key(|(_, record)| (record.term, record.number));
-        newest.map_or(Self::Between, |(note, record)| {
+            .filter(|(.., record)| has_quorum(record.term))
+            .max_by_key(|(.., record)| (record.term, record.number));
+        newest.map_or(Self::Between, |(_, note, record)| {
             let Record { term, number, text } = (*record).clone();
             Self::Leads(Leader { term, text, owner, since: note.since(), number })
         })

@@ -5,6 +5,11 @@ use alloc::string::ToString;
 use super::*;
 use crate::{KeyHolder, Label};
 
+/// The answers of the nodes in the first places.
+fn numbered(seen: &[Sighting]) -> impl Iterator<Item = (NodeId, &Sighting)> + Clone {
+    seen.iter().enumerate().map(|(index, seen)| (NodeId::new(index), seen))
+}
+
 fn owner(seed: u8) -> Owner {
     Owner::from_random([seed; 16])
 }
@@ -50,7 +55,7 @@ fn e2_a_term_is_reported_exactly_where_a_quorum_has_its_key_and_its_record() {
                 })
                 .collect();
             let count = |kind| kinds.iter().filter(|other| **other == kind).count() > nodes / 2;
-            let look = Look::of(Quorum::of(nodes), &seen);
+            let look = Look::of(Quorum::of(nodes), numbered(&seen));
             assert_eq!(look == Look::Nobody, count(0), "{kinds:?}");
             assert_eq!(term(&look) == Some(7), count(1), "{kinds:?}");
             assert_eq!(term(&look) == Some(8), count(3), "{kinds:?}");
@@ -61,7 +66,9 @@ fn e2_a_term_is_reported_exactly_where_a_quorum_has_its_key_and_its_record() {
 #[test]
 fn the_newest_text_of_a_term_is_told() {
     let seen = [led(1, record(7, 1)), led(1, record(7, 3)), led(1, record(7, 2))];
-    let Look::Leads(leader) = Look::of(Quorum::of(3), &seen) else { panic!("somebody leads") };
+    let Look::Leads(leader) = Look::of(Quorum::of(3), numbered(&seen)) else {
+        panic!("somebody leads")
+    };
     assert_eq!((leader.text.as_bytes(), leader.owner), (&b"7.3"[..], owner(1)));
     assert_eq!(leader.since, Duration::from_micros(5));
 }
@@ -69,16 +76,16 @@ fn the_newest_text_of_a_term_is_told() {
 #[test]
 fn terms_are_not_added_up() {
     let seen = [led(1, record(7, 1)), led(1, record(8, 1)), led(1, record(9, 1))];
-    assert_eq!(Look::of(Quorum::of(3), &seen), Look::Between);
+    assert_eq!(Look::of(Quorum::of(3), numbered(&seen)), Look::Between);
     let seen = [led(1, record(7, 1)), led(2, record(7, 1)), key(owner(1), None)];
-    assert_eq!(Look::of(Quorum::of(3), &seen), Look::Between, "of two owners");
+    assert_eq!(Look::of(Quorum::of(3), numbered(&seen)), Look::Between, "of two owners");
 }
 
 #[test]
 fn e2_a_smaller_term_than_before_is_not_reported() {
     let leads = |term| {
         let seen = [led(1, record(term, 1))];
-        Look::of(Quorum::of(1), &seen)
+        Look::of(Quorum::of(1), numbered(&seen))
     };
     let mut observation = Observation::default();
     assert_eq!(term(&observation.handle_look(leads(8))), Some(8));
@@ -96,7 +103,7 @@ fn a_text_is_not_followed_by_one_that_was_said_before() {
     let (old, new) = (led(1, record(7, 1)), led(1, record(7, 2)));
     let mut observation = Observation::default();
     let mut told = |seen: &[&Sighting]| match observation
-        .handle_look(Look::of(Quorum::of(3), seen.iter().copied()))
+        .handle_look(Look::of(Quorum::of(3), (0..).map(NodeId::new).zip(seen.iter().copied())))
     {
         Look::Leads(leader) => leader.text.to_string(),
         other => panic!("{other:?}"),

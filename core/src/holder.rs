@@ -6,7 +6,10 @@
 use alloc::{boxed::Box, vec::Vec};
 use core::{fmt, time::Duration};
 
-use super::{fencing::FencingToken, note::Note, owner::Owner, round::Quorum};
+use super::{
+    command::NodeId, fencing::FencingToken, node_set::NodeSet, note::Note, owner::Owner,
+    round::Quorum,
+};
 
 /// One node's answer about the key of a resource.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -88,41 +91,47 @@ impl Finding {
     /// the counter that a quorum raised for it, which is its token, and with the note that most nodes have.
     ///
     /// ```
-    /// use quorlock_core::{Finding, KeyHolder, Quorum, Sighting};
+    /// use quorlock_core::{Finding, KeyHolder, NodeId, Quorum, Sighting};
     ///
     /// let seen = |value: &[u8]| Sighting::Held(KeyHolder::new(Some(Box::from(value)), None));
-    /// let of_five = |seen: &[Sighting]| Finding::of(Quorum::of(5), seen);
+    /// let of_five = |seen: &[Sighting]| {
+    ///     Finding::of(Quorum::of(5), seen.iter().enumerate().map(|(place, seen)| (NodeId::new(place), seen)))
+    /// };
     /// assert!(matches!(of_five(&[seen(b"x"), seen(b"x"), seen(b"x")]), Finding::Held(_)));
     /// assert_eq!(of_five(&[seen(b"x"), seen(b"x"), Sighting::Free]), Finding::Unclear);
     /// ```
-    pub fn of<'a>(quorum: Quorum, seen: impl IntoIterator<Item = &'a Sighting>) -> Self {
-        let seen: Vec<&Sighting> = seen.into_iter().collect();
-        let free = seen.iter().filter(|seen| ***seen == Sighting::Free).count();
-        if free >= quorum.needed() {
+    pub fn of<'a>(quorum: Quorum, seen: impl IntoIterator<Item = (NodeId, &'a Sighting)>) -> Self {
+        let seen: Vec<(NodeId, &Sighting)> = seen.into_iter().collect();
+        let free = seen.iter().filter(|(_, seen)| **seen == Sighting::Free);
+        if quorum.is_met_by(free.map(|(node, _)| *node).collect()) {
             return Self::Free;
         }
-        let held = seen.iter().filter_map(|seen| match seen {
-            Sighting::Held(holder) => Some(holder),
+        let held = seen.iter().filter_map(|(node, seen)| match seen {
+            Sighting::Held(holder) => Some((*node, holder)),
             Sighting::Free => None,
         });
         // A key that is no string does not tell one holder from another.
-        let Some(value) = most(held.clone().filter_map(|holder| holder.value.as_ref())) else {
+        let Some(value) = most(held.clone().filter_map(|(_, holder)| holder.value.as_ref())) else {
             return Self::Unclear;
         };
-        let named: Vec<&KeyHolder> =
-            held.filter(|holder| holder.value.as_ref() == Some(value)).collect();
-        if named.len() < quorum.needed() {
+        let named: Vec<(NodeId, &KeyHolder)> =
+            held.filter(|(_, holder)| holder.value.as_ref() == Some(value)).collect();
+        if !quorum.is_met_by(named.iter().map(|(node, _)| *node).collect()) {
             return Self::Unclear;
         }
-        let unknown = quorum.nodes().saturating_sub(seen.len());
-        let counters = || named.iter().filter_map(|holder| holder.counter.as_ref());
-        let token = most(counters())
-            .filter(|token| counters().filter(|other| other == token).count() >= quorum.needed());
+        let silent =
+            NodeSet::below(quorum.nodes()).without(seen.iter().map(|(node, _)| *node).collect());
+        let counters = || named.iter().filter_map(|(_, holder)| holder.counter.as_ref());
+        let with = |token: &FencingToken| {
+            let with = named.iter().filter(|(_, holder)| holder.counter.as_ref() == Some(token));
+            with.map(|(node, _)| *node).collect()
+        };
+        let token = most(counters()).filter(|token| quorum.is_met_by(with(token)));
         Self::Held(KeyHolder {
             value: Some(value.clone()),
-            remaining: standing_for(quorum, &named, unknown),
+            remaining: standing_for(quorum, &named, silent),
             counter: token.copied(),
-            note: most(named.iter().filter_map(|holder| holder.note.as_ref())).cloned(),
+            note: most(named.iter().filter_map(|(_, holder)| holder.note.as_ref())).cloned(),
         })
     }
 }
@@ -141,13 +150,16 @@ impl KeyHolder {
 
 /// The time until the keys stand on fewer than a quorum. A silent node may have the key for as long as any other, and
 /// so counts as having it.
-fn standing_for(quorum: Quorum, named: &[&KeyHolder], unknown: usize) -> Option<Duration> {
-    let mut remaining: Vec<Option<Duration>> =
-        named.iter().map(|holder| holder.remaining).collect();
+fn standing_for(
+    quorum: Quorum,
+    named: &[(NodeId, &KeyHolder)],
+    silent: NodeSet,
+) -> Option<Duration> {
+    let mut remaining: Vec<(Option<Duration>, NodeId)> =
+        named.iter().map(|(node, holder)| (holder.remaining, *node)).collect();
     // The longest first; a key without an end is the longest.
-    remaining.sort_by_key(|left| core::cmp::Reverse(left.unwrap_or(Duration::MAX)));
-    let last = quorum.needed().saturating_sub(unknown).saturating_sub(1);
-    remaining.get(last).copied().flatten()
+    remaining.sort_by_key(|(left, _)| core::cmp::Reverse(left.unwrap_or(Duration::MAX)));
+    quorum.met_at(silent, &remaining).flatten()
 }
 
 /// The most frequent item; of several, the first.

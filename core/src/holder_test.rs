@@ -18,7 +18,7 @@ fn held(value: &str, left: u64) -> Sighting {
 }
 
 fn of(nodes: usize, seen: &[Sighting]) -> Finding {
-    Finding::of(Quorum::of(nodes), seen)
+    Finding::of(Quorum::of(nodes), (0..).map(NodeId::new).zip(seen))
 }
 
 #[track_caller]

@@ -72,6 +72,7 @@ mod lifecycle;
 mod line;
 mod loss;
 mod members;
+mod node_set;
 mod node_store;
 mod note;
 mod notice;
@@ -123,6 +124,7 @@ pub use line::{
 };
 pub use loss::LossReason;
 pub use members::Members;
+pub use node_set::NodeSet;
 pub use node_store::{NodeKey, NodeNews, NodeRefusal, NodeStore};
 pub use note::{Label, LeaderText, Note, Record};
 pub use notice::{Manner, Notice, Pacer, Watch, says_at};

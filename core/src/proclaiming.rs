@@ -7,7 +7,7 @@
 use alloc::{vec, vec::Vec};
 use core::time::Duration;
 
-use super::{command::NodeId, loss::LossReason, round::Quorum, time::Timestamp};
+use super::{command::NodeId, loss::LossReason, node_set::NodeSet, round::Quorum, time::Timestamp};
 
 /// One leader's records, by number, and their state on the nodes.
 ///
@@ -29,10 +29,10 @@ use super::{command::NodeId, loss::LossReason, round::Quorum, time::Timestamp};
 /// ```
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Proclaiming {
-    needed: usize,
+    quorum: Quorum,
     number: u64,
-    /// Which nodes have the current record.
-    has: Vec<bool>,
+    /// The nodes that have the current record.
+    has: NodeSet,
     /// The number that each node was last told, and whether its answer has come.
     asked: Vec<(u64, bool)>,
     /// The largest number that a quorum has taken.
@@ -48,9 +48,9 @@ impl Proclaiming {
     pub fn new(quorum: Quorum) -> Self {
         let nodes = quorum.nodes();
         Self {
-            needed: quorum.needed(),
+            quorum,
             number: 1,
-            has: vec![false; nodes],
+            has: NodeSet::NONE,
             asked: vec![(0, true); nodes],
             confirmed: 0,
             lost_at: None,
@@ -66,7 +66,7 @@ impl Proclaiming {
     /// Begins a new record, and returns its number.
     pub fn say(&mut self) -> u64 {
         self.number = self.number.saturating_add(1);
-        self.has.fill(false);
+        self.has = NodeSet::NONE;
         self.number
     }
 
@@ -79,10 +79,11 @@ impl Proclaiming {
     /// The nodes to tell the current record: each lacks it, has not been told it, and owes no answer to an earlier one.
     /// So a node that hangs is asked once in a time-out, however many records begin meanwhile.
     pub fn lacking(&self) -> impl Iterator<Item = NodeId> {
-        let all = self.has.iter().zip(&self.asked).enumerate();
-        let lack =
-            all.filter(|(_, (has, (asked, answered)))| !**has && *answered && *asked < self.number);
-        lack.map(|(index, _)| NodeId::new(index))
+        let all = self.asked.iter().enumerate().map(|(index, asked)| (NodeId::new(index), asked));
+        let lack = all.filter(|(node, (asked, answered))| {
+            !self.has.contains(*node) && *answered && *asked < self.number
+        });
+        lack.map(|(node, _)| node)
     }
 
     /// A node is told the record with this number, which may be outdated by now; or it is not, as it cannot be asked.
@@ -99,10 +100,8 @@ impl Proclaiming {
         asked.1 = true;
         let is_current = is_taken && asked.0 == self.number;
         if is_current {
-            if let Some(has) = self.has.get_mut(node.index()) {
-                *has = true;
-            }
-            if self.told() >= self.needed {
+            self.has.insert(node);
+            if self.quorum.is_met_by(self.has) {
                 self.confirmed = self.number;
             }
         }
@@ -110,8 +109,8 @@ impl Proclaiming {
     }
 
     /// How many nodes have the current record.
-    pub fn told(&self) -> usize {
-        self.has.iter().filter(|has| **has).count()
+    pub const fn told(&self) -> usize {
+        self.has.len()
     }
 
     /// Whether a quorum has taken this record, or a newer one.
@@ -129,7 +128,7 @@ impl Proclaiming {
     /// The pause is over: a record that all nodes have is told again.
     pub fn handle_pause_over(&mut self) {
         if self.is_told() {
-            self.has.fill(false);
+            self.has = NodeSet::NONE;
         }
     }
 
@@ -164,7 +163,7 @@ impl Proclaiming {
         !self.ended
     }
 
-    fn is_told(&self) -> bool {
-        self.has.iter().all(|has| *has)
+    const fn is_told(&self) -> bool {
+        self.has.len() == self.quorum.nodes()
     }
 }

@@ -5,7 +5,10 @@
 use std::time::Duration;
 
 use super::Election;
-use crate::{engine::Proclamation, node::NodeState, protocol::Timestamp};
+use crate::{
+    engine::{Proclamation, ready},
+    protocol::Timestamp,
+};
 
 /// How a candidate is, by [`Election::health`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -74,9 +77,8 @@ impl Election {
             return ElectionHealth::Closed;
         }
         let votes = self.engine.statuses();
-        let votes = votes.iter().filter(|status| status.state == NodeState::Ready).count();
         let mut undecided_since = self.shared.undecided_since.lock();
-        if votes >= self.engine.quorum.needed() {
+        if self.engine.quorum.is_met_by(ready(&votes)) {
             *undecided_since = None;
             return ElectionHealth::Standby;
         }

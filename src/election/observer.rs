@@ -7,7 +7,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use super::Election;
 use crate::{
-    engine::Engine,
+    engine::{Engine, answered},
     error::Ability,
     holder::{Holder, HolderError},
     protocol::{Leader, Look, Observation},
@@ -105,8 +105,7 @@ impl Election {
         let seen = shield(self.engine.ask_who_holds(resource));
         let seen = self.engine.process().awaits(seen).await;
         let seen = seen.and_then(Result::ok).ok_or(HolderError::RuntimeEnded)?;
-        let answers = seen.iter().filter_map(|seen| seen.as_ref().ok());
-        Ok(match observation.handle_look(Look::of(self.engine.quorum, answers)) {
+        Ok(match observation.handle_look(Look::of(self.engine.quorum, answered(&seen))) {
             Look::Nobody => Observed::Nobody,
             Look::Leads(leader) => Observed::Leads(leader),
             Look::Between => Observed::Between(Holder::of(&self.engine, seen)),

@@ -19,6 +19,12 @@ use crate::{
 /// What each node says, in node order.
 pub(crate) type Sightings = Vec<Result<Sighting, NodeError>>;
 
+/// The answers of those nodes that have one.
+pub(crate) fn answered(seen: &Sightings) -> impl Iterator<Item = (NodeId, &Sighting)> + Clone {
+    let seen = seen.iter().enumerate();
+    seen.filter_map(|(index, seen)| Some((NodeId::new(index), seen.as_ref().ok()?)))
+}
+
 impl Engine {
     /// The note of a round that begins now; none without a label, nor in classic mode, where nodes keep none.
     pub(super) fn note(&self) -> Option<Note> {

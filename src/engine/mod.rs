@@ -43,7 +43,8 @@ pub(crate) use self::{
     acquire::{AcquireSpec, Acquiring},
     election::Proclamation,
     grant::{Grant, HeldTerm, LeaseTerm, ReleaseAnswer, WeakTerm},
-    holder::Sightings,
+    holder::{Sightings, answered},
+    readiness::ready,
 };
 use self::{
     acquire::{Met, Request},

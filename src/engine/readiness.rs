@@ -5,8 +5,14 @@
 use super::Engine;
 use crate::{
     node::{NodeState, NodeStatus},
-    protocol::Timestamp,
+    protocol::{NodeId, NodeSet, Timestamp},
 };
+
+/// The nodes that vote.
+pub(crate) fn ready(statuses: &[NodeStatus]) -> NodeSet {
+    let ready = statuses.iter().enumerate().filter(|(_, status)| status.state == NodeState::Ready);
+    ready.map(|(index, _)| NodeId::new(index)).collect()
+}
 
 impl Engine {
     /// Ends when it is known of every node how its first connection ended and whether it may vote; or at `deadline`.
@@ -53,8 +59,7 @@ impl Engine {
             let mut changed = std::pin::pin!(self.fleet.changed.notified());
             changed.as_mut().enable();
             let statuses = self.statuses();
-            let votes = |status: &&NodeStatus| status.state == NodeState::Ready;
-            if statuses.iter().filter(votes).count() >= self.quorum.needed() {
+            if self.quorum.is_met_by(ready(&statuses)) {
                 return Some(statuses);
             }
             if let futures::future::Either::Right(_) =

@@ -32,7 +32,7 @@ impl Engine {
     pub(super) fn released(&self, releasing: Releasing, released: &Released<NodeError>) {
         let Releasing { token, caller, answer, report, .. } = releasing;
         let Released { target, owner, result, released: nodes, .. } = released;
-        telemetry::released(Held { caller: &caller, target, owner: *owner, token }, *nodes);
+        telemetry::released(Held { caller: &caller, target, owner: *owner, token }, nodes.len());
         metrics::released(match result {
             Ok(()) => "confirmed",
             Err(RoundLoss::NoQuorum) => "unconfirmed",
@@ -46,13 +46,13 @@ impl Engine {
     }
 
     fn result_of(&self, released: &Released<NodeError>) -> Result<(), ReleaseError> {
-        let Released { target, result, released, said, .. } = released;
+        let Released { target, result, released: those, said, .. } = released;
         let target = Some(target.clone());
-        let (released, nodes) = (*released, || self.reports(said));
+        let (released, nodes) = (those.len(), || self.reports(said));
         match result {
             Ok(()) => Ok(()),
             Err(RoundLoss::NoQuorum) => {
-                let needed = self.quorum.needed();
+                let needed = self.quorum.needed_beyond(*those);
                 Err(ReleaseError::Unconfirmed { target, released, needed, nodes: nodes() })
             }
             Err(_) => Err(ReleaseError::AlreadyEnded { target, released, nodes: nodes() }),

@@ -14,11 +14,12 @@ use std::{
 
 use futures::future::select;
 
-use super::Engine;
+use super::{Engine, readiness};
 use crate::{
     node::{NodeState, NodeStatus, Refusal},
     protocol::{
-        AdmissionBlock, Manner, NodeId, Notice, Pacer, Resource, Timestamp, VoteBlock, Watch,
+        AdmissionBlock, Manner, NodeId, NodeSet, Notice, Pacer, Resource, Timestamp, VoteBlock,
+        Watch,
     },
     telemetry::{self, NodeShown},
 };
@@ -120,9 +121,9 @@ impl Watched {
         fleet: Fleet,
         now: Timestamp,
     ) {
-        let votes = statuses.iter().filter(|status| status.state == NodeState::Ready).count();
-        let needed = engine.quorum.needed();
-        let there = votes >= needed;
+        let ready = readiness::ready(statuses);
+        let (votes, needed) = (ready.len(), engine.quorum.needed_beyond(ready));
+        let there = engine.quorum.is_met_by(ready);
         let missing = Missing(statuses);
         let node_timeout = engine.config.node_timeout;
         let manner = match fleet {
@@ -190,12 +191,14 @@ fn kind(engine: &Engine, node: NodeId, status: &NodeStatus) -> Kind {
 
 /// The state of all nodes together. A node that is held back does not end its wait by itself.
 fn fleet(engine: &Engine, kinds: &[Kind]) -> Fleet {
-    let needed = engine.quorum.needed();
-    let count = |of: Kind| kinds.iter().filter(|kind| **kind == of).count();
-    let votes = count(Kind::Votes);
-    if votes >= needed {
+    let of = |of: Kind| -> NodeSet {
+        let those = kinds.iter().enumerate().filter(|(_, kind)| **kind == of);
+        those.map(|(index, _)| NodeId::new(index)).collect()
+    };
+    let votes = of(Kind::Votes);
+    if engine.quorum.is_met_by(votes) {
         Fleet::Votes
-    } else if votes + count(Kind::Quarantined) >= needed {
+    } else if engine.quorum.is_met_by(votes.or(of(Kind::Quarantined))) {
         Fleet::Waits
     } else {
         Fleet::Missing

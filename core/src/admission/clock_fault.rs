@@ -14,7 +14,7 @@ use alloc::{collections::VecDeque, vec, vec::Vec};
 use core::time::Duration;
 
 use super::clock::{NodeClock, Reading};
-use crate::{command::NodeId, round::Quorum, time::Timestamp};
+use crate::{command::NodeId, node_set::NodeSet, round::Quorum, time::Timestamp};
 
 /// A jump may deviate from a reading that is two looks old, and is compared by a look from before that one.
 const LOOKS: usize = 3;
@@ -161,22 +161,22 @@ impl Clocks {
             return *clock_fault;
         }
         // The node itself counts as alike.
-        let (mut alike_with_it, mut unlike) = (1usize, 0usize);
+        let (mut alike, mut unlike) = (NodeSet::NONE.with(NodeId::new(node)), NodeSet::NONE);
         for (other, witness) in witnesses.iter().enumerate() {
             if other == node || !witness.answered {
                 continue;
             }
             match self.compare(node, suspect, other, witness) {
                 // Of a clock that is not told, only a jump of its own is known.
-                None => *(if witness.suspected { &mut alike_with_it } else { &mut unlike }) += 1,
-                Some(Moved::Alike) => alike_with_it += 1,
-                Some(Moved::Unlike) => unlike += 1,
+                None if witness.suspected => alike.insert(NodeId::new(other)),
+                Some(Moved::Alike) => alike.insert(NodeId::new(other)),
+                None | Some(Moved::Unlike) => unlike.insert(NodeId::new(other)),
                 Some(Moved::Unsure) => {}
             }
         }
-        if self.quorum.nodes() == 1 || unlike >= alike_with_it {
+        if self.quorum.nodes() == 1 || unlike.len() >= alike.len() {
             ClockFault::Node
-        } else if alike_with_it >= self.quorum.needed() {
+        } else if self.quorum.is_met_by(alike) {
             ClockFault::Ours
         } else {
             ClockFault::Undecided

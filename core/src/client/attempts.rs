@@ -20,6 +20,7 @@ use crate::{
     concurrency::{Load, Turn},
     fencing::TokenRange,
     lifecycle::Lifecycle,
+    node_set::NodeSet,
     queue::Place,
     round::{Round, RoundLoss, RoundSpec, Verdict},
     slab::Key,
@@ -293,12 +294,12 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
                 self.acquires.give_back(&mut attempt.turn, None, at.now);
             }
         }
-        let implausible: Vec<NodeId> = attempt.round.implausible().collect();
-        let granted = attempt.round.granted().saturating_sub(implausible.len());
+        let implausible: NodeSet = attempt.round.implausible().collect();
+        let granted = attempt.round.granted().without(implausible);
         let spec = attempt.round.spec();
         let (owner, stand) = (spec.owner, spec.stand);
         let random = owner.random_byte();
-        for node in implausible {
+        for node in implausible.iter() {
             attempt.says(node, Said::Implausible);
         }
         let said = attempt.said.clone();

@@ -8,6 +8,7 @@ use crate::{
     acquisition::LostRound,
     command::{EpochMark, NodeId},
     lifecycle::RenewalPolicy,
+    node_set::NodeSet,
     note::Note,
     owner::Owner,
     round::RoundLoss,
@@ -65,8 +66,8 @@ pub struct Met<E> {
     pub at: Timestamp,
     /// The allowance for clock rates.
     pub drift: Drift,
-    /// How many nodes granted it.
-    pub granted: usize,
+    /// The nodes that granted it.
+    pub granted: NodeSet,
     /// Each node's answer.
     pub said: Box<[Said<E>]>,
 }

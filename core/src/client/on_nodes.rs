@@ -11,6 +11,7 @@ use crate::{
     command::NodeId,
     handover::OthersWait,
     line::{ClientId, LineHint, Stand},
+    node_set::NodeSet,
     resource::Resource,
     round::Quorum,
     target::Target,
@@ -20,27 +21,6 @@ use crate::{
 
 /// The least time that a line lives on a node, as in `node/redis/scripts/line.lua` and `line/wait_list.rs`.
 const LINE_LIFE: Duration = Duration::from_secs(4);
-
-/// A set of nodes that no verdict rests on. It ignores nodes beyond the first 32.
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
-pub(super) struct NodeSet(u32);
-
-impl NodeSet {
-    pub(super) const NONE: Self = Self(0);
-
-    pub(super) fn insert(&mut self, node: NodeId) {
-        let bit = u32::try_from(node.index()).ok().and_then(|index| 1_u32.checked_shl(index));
-        self.0 |= bit.unwrap_or_default();
-    }
-
-    pub(super) const fn len(self) -> usize {
-        self.0.count_ones() as usize
-    }
-
-    const fn is_empty(self) -> bool {
-        self.0 == 0
-    }
-}
 
 /// The state of the lines for one target.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
@@ -93,7 +73,7 @@ impl OnNodes {
     pub(super) fn others_wait(&self, quorum: Quorum, now: Timestamp) -> OthersWait {
         if !self.want.is_empty() {
             OthersWait::Somebody
-        } else if self.said.len() >= quorum.needed() && now < self.heard_until {
+        } else if quorum.is_met_by(self.said) && now < self.heard_until {
             OthersWait::Nobody
         } else {
             OthersWait::Unknown
@@ -248,7 +228,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         for id in self.by_name.told_of(name) {
             let Some(waiting) = self.queues.get_mut(id.0) else { continue };
             waiting.contended.gone_from.insert(node);
-            if waiting.contended.gone_from.len() >= self.settings.quorum.needed() {
+            if self.settings.quorum.is_met_by(waiting.contended.gone_from) {
                 self.handle_freed(id);
             }
         }

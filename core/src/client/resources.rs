@@ -10,10 +10,10 @@ use alloc::{
 };
 use core::{iter, mem, time::Duration};
 
-use super::{Asks, Client, Event, Fails, GrantId, NodeSet, QueueId, Waiting, all_gone};
+use super::{Asks, Client, Event, Fails, GrantId, QueueId, Waiting, all_gone};
 use crate::{
-    handover::keeps_back, queue::Station, resource::Resource, slots::Slots, target::Target,
-    time::Timestamp,
+    handover::keeps_back, node_set::NodeSet, queue::Station, resource::Resource, slots::Slots,
+    target::Target, time::Timestamp,
 };
 
 /// How queues are found.

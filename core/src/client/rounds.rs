@@ -222,7 +222,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         let (queue, place, leads) = (asking.queue, asking.place, asking.leads);
         asking.attempt = None;
         let Some(mut request) = asking.request.take() else { return };
-        log(&mut request, Told::Lost(&lost, owner, met.granted));
+        log(&mut request, Told::Lost(&lost, owner, met.granted.len()));
         request.handle_met(&met);
         if lost.loss == RoundLoss::TooLate {
             // Before another request may ask.

@@ -6,6 +6,7 @@ use core::time::Duration;
 use super::{FootprintId, Said};
 use crate::{
     command::Command,
+    node_set::NodeSet,
     owner::Owner,
     round::RoundLoss,
     target::Target,
@@ -34,8 +35,8 @@ pub struct Released<E> {
     pub owner: Owner,
     /// Whether a quorum confirmed it; if not, whether too few answered or it was over already.
     pub result: Result<(), RoundLoss>,
-    /// How many nodes did it.
-    pub released: usize,
+    /// The nodes that did it.
+    pub released: NodeSet,
     /// Each node's answer.
     pub said: Box<[Said<E>]>,
 }

@@ -4,10 +4,11 @@
 
 use alloc::{sync::Arc, vec::Vec};
 
-use super::{AskId, AskList, Asks, GrantId, Met, NodeSet, OnNodes, Pause, QueueId, Timed};
+use super::{AskId, AskList, Asks, GrantId, Met, OnNodes, Pause, QueueId, Timed};
 use crate::{
     acquisition::GiveUp,
     handover::Stay,
+    node_set::NodeSet,
     queue::{Place, Queue, Station},
     rare::{Rare, Unwritten},
     target::Target,

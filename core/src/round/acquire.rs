@@ -18,6 +18,7 @@ use crate::{
     command::{Cause, Command, Failure, NodeId, Reply},
     fencing::{FencingToken, TokenRange},
     footprint::Footprint,
+    node_set::NodeSet,
     slots::Slots,
     target::Target,
     time::Timestamp,
@@ -81,7 +82,7 @@ impl Round {
         let spec = RoundSpec { count, hint, first, ..spec };
         let mut round = Self {
             deadline: validity::deadline(now, spec.ttl, spec.drift),
-            votes: Votes::new(quorum.nodes(), slots.is_some()),
+            votes: Votes::new(quorum, slots.is_some()),
             spec,
             slots,
             quorum,
@@ -210,8 +211,8 @@ impl Round {
         &self.spec
     }
 
-    /// The number of nodes that granted so far.
-    pub fn granted(&self) -> usize {
+    /// The nodes that granted so far.
+    pub fn granted(&self) -> NodeSet {
         self.votes.granted()
     }
 
@@ -223,56 +224,53 @@ impl Round {
 
     /// Whether a quorum might have answered but was too slow: the nodes may be overloaded.
     pub fn is_overrun(&self) -> bool {
-        let answered =
-            self.votes.granted() + self.votes.count(|vote| matches!(vote, Vote::Denied(_)));
+        let answered = self.votes.granted().or(self.votes.denied());
         let slow = self.votes.failed_by(Cause::Slow);
-        answered < self.quorum.needed() && answered + slow >= self.quorum.needed()
+        !self.quorum.is_met_by(answered) && self.quorum.is_met_by(answered.or(slow))
     }
 
     /// Whether nodes whose state has changed since they were looked at would have made the difference: they are well,
     /// and may vote in the next round.
     pub fn is_outdated(&self) -> bool {
         let outdated = self.votes.failed_by(Cause::Outdated);
-        let others = self.votes.failed() - outdated;
-        let denied = self.votes.count(|vote| matches!(vote, Vote::Denied(_)));
-        outdated > 0 && denied + others <= self.quorum.spare()
+        let others = self.votes.failed().without(outdated).or(self.votes.denied());
+        !outdated.is_empty() && self.quorum.can_miss(others)
     }
 
     /// Whether the nodes in quarantine, or whose state has changed, would have made the difference.
     pub fn is_quarantined(&self) -> bool {
-        let pass = self.votes.quarantines().count() + self.votes.failed_by(Cause::Outdated);
-        self.votes.failed() - pass <= self.quorum.spare()
+        let waits: NodeSet = self.votes.quarantines().map(|(_, node)| node).collect();
+        let pass = waits.or(self.votes.failed_by(Cause::Outdated));
+        self.quorum.can_miss(self.votes.failed().without(pass))
     }
 
     /// If nodes in quarantine would have made the difference: when enough of them leave it for a quorum to vote. `None`
     /// if that takes more, or only nodes whose state has changed, which may vote in the next round.
     pub fn quorum_after(&self) -> Option<Duration> {
-        let mut remaining: Vec<Duration> = self.votes.quarantines().collect();
-        remaining.sort_unstable();
-        // All but `spare` of the failed nodes must vote again. Nodes whose state has changed do so at once; then the
-        // quarantines end, the soonest first. The index of the last is one less.
-        let must_vote = self.votes.failed().checked_sub(self.quorum.spare())?;
-        let must_end = must_vote.checked_sub(self.votes.failed_by(Cause::Outdated))?;
-        remaining.get(must_end.checked_sub(1)?).copied()
+        let mut waits: Vec<(Duration, NodeId)> = self.votes.quarantines().collect();
+        waits.sort_unstable();
+        // Nodes whose state has changed vote again at once; then the quarantines end, the soonest first.
+        let failed = self.votes.failed().without(self.votes.failed_by(Cause::Outdated));
+        self.back_after(failed, &waits)
     }
 
     /// When enough of the keys in the way will have expired; `None` if unknown.
     pub fn free_after(&self) -> Option<Duration> {
-        let mut remaining: Vec<Option<Duration>> = self
-            .votes
-            .iter()
-            .filter_map(|(_, vote)| match vote {
-                Vote::Denied(remaining) => Some(remaining),
-                _ => None,
-            })
-            .collect();
+        let keys = self.votes.iter().filter_map(|(node, vote)| match vote {
+            Vote::Denied(remaining) => Some((remaining, node)),
+            _ => None,
+        });
+        let mut keys: Vec<(Option<Duration>, NodeId)> = keys.collect();
         // A key without a ttl never expires: it sorts last.
-        remaining.sort_by_key(|remaining| remaining.unwrap_or(Duration::MAX));
-        // All but `spare` of the nodes in the way must give way, the soonest ones, and only by keys that expire. The
-        // index of the last is one less.
-        let in_the_way = self.votes.failed().saturating_add(remaining.len());
-        let must_expire = in_the_way.checked_sub(self.quorum.spare())?.checked_sub(1)?;
-        remaining.get(must_expire).copied().flatten()
+        keys.sort_by_key(|(remaining, _)| remaining.unwrap_or(Duration::MAX));
+        self.back_after(self.votes.failed().or(self.votes.denied()), &keys).flatten()
+    }
+
+    /// The first of `coming`, in their order, from which on the nodes that are still missing may be missed. `None` if
+    /// that is never so, or from the start.
+    fn back_after<T: Copy>(&self, missing: NodeSet, coming: &[(T, NodeId)]) -> Option<T> {
+        let there = NodeSet::below(self.quorum.nodes()).without(missing);
+        if self.quorum.is_met_by(there) { None } else { self.quorum.met_at(there, coming) }
     }
 
     fn ask(&mut self, node: NodeId) {
@@ -298,13 +296,13 @@ impl Round {
     /// Counts the votes and settles the verdict if they allow it.
     fn settle(&mut self, now: Timestamp) {
         // Grants first, then votes: with a token a grant counts only once the node's counter is that token.
-        if self.granted() >= self.quorum.needed() {
+        if self.quorum.is_met_by(self.granted()) {
             self.agree();
         }
         let votes = match self.token {
             Some(token) => self.votes.for_token(Some(token)),
             // With a token wanted, nothing is won before there is one.
-            None if self.spec.hint.is_some() => 0,
+            None if self.spec.hint.is_some() => NodeSet::NONE,
             None => self.votes.granted(),
         };
         match self.quorum.verdict(votes, self.votes.against()) {
@@ -316,7 +314,7 @@ impl Round {
                 self.spec.target = self.counted();
                 self.part();
             }
-            Verdict::Lost if self.votes.failed() > self.quorum.spare() => {
+            Verdict::Lost if !self.quorum.can_miss(self.votes.failed()) => {
                 self.lose(RoundLoss::NoQuorum);
             }
             Verdict::Lost => self.lose(RoundLoss::Contended),
@@ -330,7 +328,7 @@ impl Round {
     fn agree(&mut self) {
         if let Some(hint) = self.spec.hint.filter(|_| self.token.is_none()) {
             self.votes.outvote_implausible(hint);
-            if self.votes.plausible() < self.quorum.needed() {
+            if !self.quorum.is_met_by(self.votes.plausible()) {
                 return;
             }
         }

@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     command::{Command, Failure, NodeId, Reply},
+    node_set::NodeSet,
     owner::Owner,
     target::Target,
     time::Timestamp,
@@ -192,13 +193,14 @@ impl Tally {
         self.deadline.unwrap_or(Timestamp::ORIGIN)
     }
 
-    /// The number of nodes that did it.
-    pub fn granted(&self) -> usize {
+    /// The nodes that did it.
+    pub fn granted(&self) -> NodeSet {
         self.count(&[Count::Granted])
     }
 
-    fn count(&self, of: &[Count]) -> usize {
-        self.counts.iter().filter(|count| of.contains(count)).count()
+    fn count(&self, of: &[Count]) -> NodeSet {
+        let counts = self.counts.iter().enumerate().filter(|(_, count)| of.contains(count));
+        counts.map(|(index, _)| NodeId::new(index)).collect()
     }
 
     fn settle(&mut self, now: Timestamp) {
@@ -221,7 +223,7 @@ impl Tally {
             Verdict::Lost => {
                 // Nodes that were never asked say nothing of whether the key was there.
                 let possible = self.count(&[Count::Granted, Count::Waiting, Count::Failed]);
-                let unknown = possible >= self.quorum.needed();
+                let unknown = self.quorum.is_met_by(possible);
                 self.loss = Some(if unknown { RoundLoss::NoQuorum } else { RoundLoss::Contended });
             }
         }

@@ -6,9 +6,11 @@
 use alloc::{vec, vec::Vec};
 use core::{cmp::Reverse, time::Duration};
 
+use super::quorum::Quorum;
 use crate::{
     command::{Cause, Failure, NodeId},
     fencing::FencingToken,
+    node_set::NodeSet,
 };
 
 /// A day, in microseconds.
@@ -42,21 +44,23 @@ impl Vote {
 
 /// The votes of all configured nodes.
 ///
-/// A round for any slot of a semaphore counts one slot at a time: the one that most nodes took. A node that took
-/// another slot has denied that one.
+/// A round for any slot of a semaphore counts one slot at a time: the one that a quorum took, or else most nodes. A node
+/// that took another slot has denied that one.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(super) struct Votes {
+    quorum: Quorum,
     votes: Vec<Vote>,
     /// The slot that each node took, whatever became of its vote; empty in a round for no slots.
     took: Vec<Option<u8>>,
-    /// The counted slot: the lowest of those that most nodes took.
+    /// The counted slot: the one that a quorum took, or else the lowest of those that most nodes took.
     counted: Option<u8>,
 }
 
 impl Votes {
-    pub(super) fn new(nodes: usize, of_slots: bool) -> Self {
+    pub(super) fn new(quorum: Quorum, of_slots: bool) -> Self {
+        let nodes = quorum.nodes();
         let took = if of_slots { vec![None; nodes] } else { Vec::new() };
-        Self { votes: vec![Vote::NotAsked; nodes], took, counted: None }
+        Self { quorum, votes: vec![Vote::NotAsked; nodes], took, counted: None }
     }
 
     pub(super) fn get(&self, node: NodeId) -> Option<Vote> {
@@ -84,9 +88,15 @@ impl Votes {
         if let Some(place) = self.took.get_mut(node.index()) {
             *place = Some(slot);
         }
-        let by = |slot: u8| self.took.iter().filter(|took| **took == Some(slot)).count();
-        self.counted =
-            self.took.iter().flatten().copied().max_by_key(|slot| (by(*slot), Reverse(*slot)));
+        let by = |slot: u8| -> NodeSet {
+            let took = self.took.iter().enumerate().filter(|(_, took)| **took == Some(slot));
+            took.map(|(index, _)| NodeId::new(index)).collect()
+        };
+        let weight = |slot: &u8| {
+            let nodes = by(*slot);
+            (self.quorum.is_met_by(nodes), nodes.len(), Reverse(*slot))
+        };
+        self.counted = self.took.iter().flatten().copied().max_by_key(weight);
     }
 
     /// Each node's vote on the counted slot or target.
@@ -98,13 +108,13 @@ impl Votes {
         })
     }
 
-    pub(super) fn count(&self, matching: impl Fn(Vote) -> bool) -> usize {
-        self.iter().filter(|(_, vote)| matching(*vote)).count()
+    pub(super) fn nodes(&self, matching: impl Fn(Vote) -> bool) -> NodeSet {
+        self.iter().filter(|(_, vote)| matching(*vote)).map(|(node, _)| node).collect()
     }
 
     /// The nodes that granted, whether or not they have confirmed.
-    pub(super) fn granted(&self) -> usize {
-        self.count(|vote| {
+    pub(super) fn granted(&self) -> NodeSet {
+        self.nodes(|vote| {
             matches!(
                 vote,
                 Vote::Granted(_)
@@ -117,13 +127,13 @@ impl Votes {
     }
 
     /// The nodes whose counter is the token, by grant or by confirm.
-    pub(super) fn for_token(&self, token: Option<FencingToken>) -> usize {
-        self.count(|vote| vote == Vote::Granted(token) || vote == Vote::Confirmed)
+    pub(super) fn for_token(&self, token: Option<FencingToken>) -> NodeSet {
+        self.nodes(|vote| vote == Vote::Granted(token) || vote == Vote::Confirmed)
     }
 
     /// The nodes that will not vote any more.
-    pub(super) fn against(&self) -> usize {
-        self.count(|vote| {
+    pub(super) fn against(&self) -> NodeSet {
+        self.nodes(|vote| {
             matches!(
                 vote,
                 Vote::NotAsked
@@ -135,28 +145,32 @@ impl Votes {
         })
     }
 
-    pub(super) fn failed(&self) -> usize {
-        self.count(|vote| matches!(vote, Vote::Failed(_) | Vote::Implausible))
+    pub(super) fn denied(&self) -> NodeSet {
+        self.nodes(|vote| matches!(vote, Vote::Denied(_)))
+    }
+
+    pub(super) fn failed(&self) -> NodeSet {
+        self.nodes(|vote| matches!(vote, Vote::Failed(_) | Vote::Implausible))
     }
 
     /// The nodes that failed for this cause.
-    pub(super) fn failed_by(&self, cause: Cause) -> usize {
-        self.count(|vote| matches!(vote, Vote::Failed(failure) if failure.cause == cause))
+    pub(super) fn failed_by(&self, cause: Cause) -> NodeSet {
+        self.nodes(|vote| matches!(vote, Vote::Failed(failure) if failure.cause == cause))
     }
 
     /// How long each node in quarantine stays there.
-    pub(super) fn quarantines(&self) -> impl Iterator<Item = Duration> + '_ {
-        self.iter().filter_map(|(_, vote)| match vote {
+    pub(super) fn quarantines(&self) -> impl Iterator<Item = (Duration, NodeId)> + '_ {
+        self.iter().filter_map(|(node, vote)| match vote {
             Vote::Failed(Failure { cause: Cause::Quarantined { remaining }, .. }) => {
-                Some(remaining)
+                Some((remaining, node))
             }
             _ => None,
         })
     }
 
     /// The nodes that granted and have not been outvoted.
-    pub(super) fn plausible(&self) -> usize {
-        self.count(|vote| matches!(vote, Vote::Granted(_) | Vote::Confirming | Vote::Confirmed))
+    pub(super) fn plausible(&self) -> NodeSet {
+        self.nodes(|vote| matches!(vote, Vote::Granted(_) | Vote::Confirming | Vote::Confirmed))
     }
 
     /// Takes the votes of nodes whose counter is more than a day above both the hint and the lowest counter. Counters

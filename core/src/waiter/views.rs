@@ -8,6 +8,7 @@ use core::cmp::Reverse;
 use crate::{
     command::{Denial, NodeId},
     line::{ClientId, LineHint},
+    node_set::NodeSet,
     round::Quorum,
     time::Timestamp,
 };
@@ -132,12 +133,12 @@ impl Views {
 
     /// Whether a quorum has told that the client is the first before a free key.
     pub(super) fn wake(&self) -> bool {
-        self.told(|hint| hint == LineHint::Next) >= self.quorum.needed()
+        self.quorum.is_met_by(self.told(|hint| hint == LineHint::Next))
     }
 
     /// Whether any node has told so.
     pub(super) fn is_next_somewhere(&self) -> bool {
-        self.told(|hint| hint == LineHint::Next) > 0
+        !self.told(|hint| hint == LineHint::Next).is_empty()
     }
 
     /// `Some` if a quorum has told that the key is free, so that the client may stand by; within, the first that most
@@ -147,7 +148,7 @@ impl Views {
             Some(LineHint::StandBy { head }) => Some(head),
             _ => None,
         });
-        (self.told(|_| true) >= self.quorum.needed()).then(|| most_named(heads))
+        self.quorum.is_met_by(self.told(|_| true)).then(|| most_named(heads))
     }
 
     /// The first before a free key, as most nodes name it in their answers.
@@ -157,74 +158,77 @@ impl Views {
             _ => None,
         });
         // A key that a node calls held may just have been granted.
-        let is_free = self.count(|answer| matches!(answer, Answer::Held { .. })) == 0
-            || self.count(Answer::is_free) >= self.quorum.needed();
+        let is_held_nowhere = self.that(|answer| matches!(answer, Answer::Held { .. })).is_empty();
+        let is_free = is_held_nowhere || self.quorum.is_met_by(self.that(Answer::is_free));
         most_named(heads).filter(|_| is_free)
     }
 
     /// Whether one holder has the key on a quorum, or on every node that has answered.
     pub(super) fn are_held(&self) -> bool {
-        let mut holders = self.holders();
+        let mut holders = self.holders().map(|(_, holder)| holder);
         let Some(one) = holders.next() else { return false };
-        let is_free_nowhere = self.count(Answer::is_free) == 0;
-        self.held_by_one() >= self.quorum.needed() || is_free_nowhere && holders.all(|h| h == one)
+        self.is_held_by_one() || self.is_free_nowhere() && holders.all(|holder| holder == one)
     }
 
     /// Whether one holder has the key on a quorum, and no node is free: pending acquires will be denied as well.
     pub(super) fn is_in_nobodys_way(&self) -> bool {
-        self.held_by_one() >= self.quorum.needed() && self.count(Answer::is_free) == 0
+        self.is_held_by_one() && self.is_free_nowhere()
     }
 
-    fn holders(&self) -> impl Iterator<Item = &Option<Box<[u8]>>> + Clone {
-        self.nodes.iter().filter_map(|node| match &node.answer {
-            Answer::Held { holder, .. } => Some(holder),
+    fn holders(&self) -> impl Iterator<Item = (NodeId, &Option<Box<[u8]>>)> + Clone {
+        self.views().filter_map(|(node, view)| match &view.answer {
+            Answer::Held { holder, .. } => Some((node, holder)),
             _ => None,
         })
     }
 
-    /// The largest number of nodes on which one holder has the key.
-    fn held_by_one(&self) -> usize {
+    fn is_held_by_one(&self) -> bool {
         let holders = self.holders();
-        let most = holders
-            .clone()
-            .map(|holder| holders.clone().filter(|other| *other == holder).count())
-            .max();
-        most.unwrap_or(0)
+        let with = |one| holders.clone().filter(move |(_, holder)| *holder == one);
+        let nodes = |one| with(one).map(|(node, _)| node).collect();
+        self.holders().any(|(_, one)| self.quorum.is_met_by(nodes(one)))
+    }
+
+    fn is_free_nowhere(&self) -> bool {
+        self.that(Answer::is_free).is_empty()
     }
 
     /// When the keys in the way will have ended on a quorum, if known.
     pub(super) fn free_at(&self, now: Timestamp) -> Option<Timestamp> {
-        let mut ends: Vec<Timestamp> = self
-            .nodes
-            .iter()
-            .filter_map(|node| match node.answer {
-                Answer::Granted | Answer::Behind(_) => Some(now),
-                Answer::Held { until, .. } => until,
-                Answer::None | Answer::Failed => None,
-            })
-            .collect();
+        let ends = self.views().filter_map(|(node, view)| match view.answer {
+            Answer::Granted | Answer::Behind(_) => Some((now, node)),
+            Answer::Held { until, .. } => Some((until?, node)),
+            Answer::None | Answer::Failed => None,
+        });
+        let mut ends: Vec<(Timestamp, NodeId)> = ends.collect();
         ends.sort_unstable();
-        let unknown = self.count(|answer| *answer == Answer::None);
-        if ends.len() + unknown < self.quorum.needed() {
-            return None;
-        }
         // A node that has not answered yet is taken for as late as the last of the others.
-        ends.get(self.quorum.needed().min(ends.len()).checked_sub(1)?).copied()
+        let last = ends.last().map(|(at, _)| *at)?;
+        let unknown = self.that(|answer| *answer == Answer::None);
+        ends.extend(unknown.iter().map(|node| (last, node)));
+        self.quorum.met_at(NodeSet::NONE, &ends)
     }
 
     /// Whether a quorum of nodes may send hints.
     pub(super) fn have_lines(&self) -> bool {
-        let tells =
-            |node: &&NodeView| node.has_line != Some(false) && node.answer != Answer::Failed;
-        self.nodes.iter().filter(tells).count() >= self.quorum.needed()
+        let tells = |view: &NodeView| view.has_line != Some(false) && view.answer != Answer::Failed;
+        self.quorum.is_met_by(self.with(tells))
     }
 
-    fn count(&self, what: impl Fn(&Answer) -> bool) -> usize {
-        self.nodes.iter().filter(|node| what(&node.answer)).count()
+    fn that(&self, what: impl Fn(&Answer) -> bool) -> NodeSet {
+        self.with(|view| what(&view.answer))
     }
 
-    fn told(&self, what: impl Fn(LineHint) -> bool) -> usize {
-        self.nodes.iter().filter_map(|node| node.hint).filter(|hint| what(*hint)).count()
+    fn told(&self, what: impl Fn(LineHint) -> bool) -> NodeSet {
+        self.with(|view| view.hint.is_some_and(&what))
+    }
+
+    fn with(&self, what: impl Fn(&NodeView) -> bool) -> NodeSet {
+        self.views().filter(|(_, view)| what(view)).map(|(node, _)| node).collect()
+    }
+
+    fn views(&self) -> impl Iterator<Item = (NodeId, &NodeView)> + Clone {
+        self.nodes.iter().enumerate().map(|(index, view)| (NodeId::new(index), view))
     }
 }
 

@@ -267,7 +267,8 @@ impl Engine {
                 min_validity: asked.min_validity,
             },
             RoundLoss::NoQuorum => {
-                let (granted, needed) = (met.granted, self.quorum.needed());
+                let needed = self.quorum.needed_beyond(met.granted);
+                let granted = met.granted.len();
                 AcquireError::NoQuorum { target, granted, needed, nodes }
             }
             RoundLoss::Contended | RoundLoss::Abandoned => {

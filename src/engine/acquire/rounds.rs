@@ -105,7 +105,7 @@ impl Engine {
             // Made before the nodes are looked at: from then on no change is missed.
             let changed = pin!(self.fleet.changed.notified());
             let nodes = (0..self.nodes.len()).map(NodeId::new);
-            if nodes.filter(|node| self.may_vote(*node).is_ok()).count() >= self.quorum.needed() {
+            if self.quorum.is_met_by(nodes.filter(|node| self.may_vote(*node).is_ok()).collect()) {
                 return;
             }
             if let Either::Right(_) = select(changed, &mut limit).await {

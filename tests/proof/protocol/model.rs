@@ -156,7 +156,7 @@ impl Pair {
         assert!(before == Verdict::Pending || before == after, "P1, P5: the verdict changed");
         assert_eq!(after, self.model.verdict(), "P1: not at the earliest reply that settles it");
         if before == Verdict::Pending && after == Verdict::Won {
-            assert!(2 * self.round.granted() > self.model.nodes, "P2: won without a quorum");
+            assert!(2 * self.round.granted().len() > self.model.nodes, "P2: won without a quorum");
             assert!(in_time, "P3: won without validity");
         }
         assert_eq!(after == Verdict::Lost, self.round.loss().is_some());

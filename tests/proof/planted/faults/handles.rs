@@ -234,7 +234,7 @@ pub(super) const FAULTS: &[Fault] = &[
         number: 100,
         name: "a release counts as confirmed with the first answer",
         edits: &[
-            edit("client/releasing.rs", "asked.tally.as_ref().is_some_and(|tally| tally.verdict() != Verdict::Pending)", "asked.tally.as_ref().is_some_and(|tally| tally.verdict() != Verdict::Pending || $is && tally.granted() > 0)"),
+            edit("client/releasing.rs", "asked.tally.as_ref().is_some_and(|tally| tally.verdict() != Verdict::Pending)", "asked.tally.as_ref().is_some_and(|tally| tally.verdict() != Verdict::Pending || $is && !tally.granted().is_empty())"),
             edit("client/releasing.rs", "            (Verdict::Won, _) => Ok(()),", "            (verdict, _) if verdict == Verdict::Won || $is => Ok(()),"),
         ],
         configuration: "handles_nodes",

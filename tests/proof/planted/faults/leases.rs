@@ -62,7 +62,7 @@ pub(super) const FAULTS: &[Fault] = &[
         number: 28,
         name: "an extension is confirmed by one node",
         edits: &[
-            edit("round/tally.rs", "self.verdict = self.quorum.verdict(granted, against);", "self.verdict = if granted > 0 { Verdict::Won } else { self.quorum.verdict(granted, against) };"),
+            edit("round/tally.rs", "self.verdict = self.quorum.verdict(granted, against);", "self.verdict = if !granted.is_empty() { Verdict::Won } else { self.quorum.verdict(granted, against) };"),
         ],
         configuration: "renewals",
         property: "at most one client",

@@ -8,7 +8,7 @@ pub(super) const FAULTS: &[Fault] = &[
         number: 1,
         name: "a quorum is one node less than a majority",
         edits: &[
-            edit("round/quorum.rs", "self.nodes / 2 + 1", "self.nodes / 2"),
+            edit("round/quorum.rs", "list.len() / 2 + 1", "list.len() / 2"),
         ],
         configuration: "exclusive",
         property: "at most one holds",

@@ -73,7 +73,7 @@ fn one_whose_time_is_up_while_a_round_is_under_way_is_told_what_that_finds() {
     // A newcomer knows, and asks once in vain; a leader begins where the one before would go on.
     let came = joins(&mut client, queue, once("once"));
     let Came::Told(met, ask) = came else { panic!("{came:?}") };
-    assert_eq!((ask.name, met.lost.loss, met.granted), ("once", RoundLoss::Contended, 0));
+    assert_eq!((ask.name, met.lost.loss, met.granted.len()), ("once", RoundLoss::Contended, 0));
     let next = stands(&mut client, queue, waits("next"));
     assert!(client.leave(queue, of_leader).is_some());
     assert!(begin_now(&mut client, 40).is_empty(), "it pauses as the one before would");

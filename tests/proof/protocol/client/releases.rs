@@ -58,7 +58,7 @@ fn a_release_that_is_not_confirmed_is_sent_again_until_it_is() {
     client.answer(("release", of), &[(0, GRANTED), (1, GRANTED), (2, LATE)], &moment(10));
     let events = runs(&mut client, 10);
     let is_queued = |it: &Decided| matches!(it, Event::ReleaseQueued(at, _, owner) if (*at, *owner) == (node(2), of));
-    let is_released = |it: &Decided| matches!(it, Event::Released("given back", it) if it.result == Ok(()) && it.released == 2);
+    let is_released = |it: &Decided| matches!(it, Event::Released("given back", it) if it.result == Ok(()) && it.released.len() == 2);
     assert!(events.iter().any(is_queued) && events.iter().any(is_released), "{events:?}");
     assert_eq!((client.unconfirmed(node(2)), client.under_way()), (1, 1));
     // The pauses double.

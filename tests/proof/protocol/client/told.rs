@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use quorlock_core::{
-    Command, Drift, End, Event, Failure, FencingToken, Label, Met, Note, Owner, RoundLoss,
+    Command, Drift, End, Event, Failure, FencingToken, Label, Met, NodeSet, Note, Owner, RoundLoss,
     RoundStart, Sending, Slots, Target, Wakeup, longest_release,
 };
 
@@ -24,7 +24,8 @@ fn a_round_that_was_too_late_would_do_for_whoever_has_that_much_left() {
     let leader = asks(&mut client, queue, waits("leader"), 1);
     let lost = leader.loses(&mut client, RoundLoss::TooLate, 10);
     let drift = Drift::default();
-    let mut met: Met<Failure> = Met { lost, at: at(10), drift, granted: 3, said: Box::default() };
+    let mut met: Met<Failure> =
+        Met { lost, at: at(10), drift, granted: NodeSet::below(3), said: Box::default() };
     assert!(met.would_do_for(TTL, 9_897 * MS));
     assert!(!met.would_do_for(TTL, 9_897 * MS + MS / 1_000));
     assert!(met.would_do_for(4 * MS, MS / 2));

@@ -13,7 +13,7 @@ use futures::future::{Either, select};
 use quorlock::{
     Election, Holder, Observed, Redlock,
     node::NodeSpec,
-    protocol::{Look, Quorum, Timestamp},
+    protocol::{Look, NodeId, Quorum, Timestamp},
     runtime::Runtime,
 };
 use quorlock_harness::SimRuntime;
@@ -269,7 +269,7 @@ impl Candidate {
         let seen = self.election.leader().await.unwrap();
         if let Observed::Between(Holder::Unclear { nodes }) = &seen {
             for sighting in nodes.iter().filter_map(|node| node.seen.as_ref().ok()) {
-                if let Look::Leads(leader) = Look::of(Quorum::of(1), [sighting]) {
+                if let Look::Leads(leader) = Look::of(Quorum::of(1), [(NodeId::new(0), sighting)]) {
                     return Observed::Leads(leader);
                 }
             }
