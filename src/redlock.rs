@@ -290,6 +290,22 @@ impl Redlock {
         block_on(self.ready(limit))
     }
 
+    /// Ends the change from [`nodes_before`](crate::Builder::nodes_before) to the present nodes, though no process with the
+    /// present nodes alone asks for it. It returns at once; the change ends in the background, in the time of a quarantine.
+    /// [`is_changing`](Self::is_changing) says when.
+    ///
+    /// No process with the nodes before alone may be needed any more: the nodes refuse them from then on.
+    pub fn end_change(&self) {
+        self.engine.end_change();
+    }
+
+    /// Whether this handle has [`nodes_before`](crate::Builder::nodes_before), and a node of the present list, by its last
+    /// answer, does not serve processes with the present list alone.
+    #[must_use]
+    pub fn is_changing(&self) -> bool {
+        self.engine.is_changing()
+    }
+
     /// Whether enough of these nodes vote; `None` where the engine does not run any more.
     fn is_ready(
         &self,

@@ -18,6 +18,8 @@ use crate::{
 const PREFIX: &str = "QUORLOCK_";
 /// The list of nodes.
 const NODES: &str = "QUORLOCK_NODES";
+/// The list before a change.
+const BEFORE: &str = "QUORLOCK_NODES_BEFORE";
 /// Set by `quorlock run` for its command, which may use this crate itself.
 const OF_A_LEASE: [&str; 5] = ["RESOURCE", "TOKEN", "OWNER", "SLOT", "TERM"];
 
@@ -60,7 +62,8 @@ impl Builder {
 
     /// A builder with the nodes and settings of the environment.
     ///
-    /// `QUORLOCK_NODES` has the URLs of the nodes, with commas or blanks between them (a comma in a password is `%2C`).
+    /// `QUORLOCK_NODES` has the URLs of the nodes, with commas or blanks between them (a comma in a password is `%2C`), and
+    /// `QUORLOCK_NODES_BEFORE` those of [`nodes_before`](Builder::nodes_before).
     /// `QUORLOCK_TTL=10s` and the like are the settings of [`Settings`], by their names in capitals. Every other
     /// variable that begins with `QUORLOCK_` is an error, and so is an empty one. Two groups are ignored: the variables
     /// that Kubernetes sets for a service whose name begins with `quorlock` (`…_SERVICE_HOST`, `…_PORT_6379_TCP`), and
@@ -92,19 +95,20 @@ impl Builder {
             read.wrong.push(WrongVariable::new(NODES, reason));
         }
         let nodes = read.nodes.take().unwrap_or_default();
-        Ok(Self::default().nodes(nodes).settings(read.settings()?))
+        let before = read.before.take().unwrap_or_default();
+        Ok(Self::default().nodes(nodes).nodes_before(before).settings(read.settings()?))
     }
 }
 
 impl Settings {
-    /// The settings of the environment, as [`Builder::from_env`] reads them. `QUORLOCK_NODES` is ignored: the nodes are
-    /// given otherwise.
+    /// The settings of the environment, as [`Builder::from_env`] reads them. `QUORLOCK_NODES` and `QUORLOCK_NODES_BEFORE` are
+    /// ignored: the nodes are given otherwise.
     ///
     /// # Errors
     ///
     /// As for [`Builder::from_env`].
     pub fn from_env() -> Result<Self, ConfigError> {
-        let variables = env::vars_os().filter(|(name, _)| name != NODES);
+        let variables = env::vars_os().filter(|(name, _)| name != NODES && name != BEFORE);
         Variables::read(variables).settings()
     }
 }
@@ -113,21 +117,26 @@ impl Settings {
 struct Variables {
     /// `None` where no variable names them.
     nodes: Option<Vec<String>>,
+    before: Option<Vec<String>>,
     settings: Settings,
     wrong: Vec<WrongVariable>,
 }
 
 impl Variables {
     fn read(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
-        let mut all = Self { nodes: None, settings: Settings::default(), wrong: Vec::new() };
+        let mut all =
+            Self { nodes: None, before: None, settings: Settings::default(), wrong: Vec::new() };
         for (variable, value) in variables {
             let variable = variable.to_string_lossy().into_owned();
             let Some(name) = variable.strip_prefix(PREFIX) else { continue };
             if of_a_service(name) || OF_A_LEASE.contains(&name) {
                 continue;
             }
-            let is_nodes = variable == NODES;
-            let nodes = is_nodes.then(|| all.nodes.get_or_insert_default());
+            let nodes = match &*variable {
+                NODES => Some(all.nodes.get_or_insert_default()),
+                BEFORE => Some(all.before.get_or_insert_default()),
+                _ => None,
+            };
             let read = match (value.to_str().map(str::trim), nodes) {
                 (None, _) => Err("it is not UTF-8".to_owned()),
                 (Some(""), _) => Err("it is empty; give it a value or unset it".to_owned()),

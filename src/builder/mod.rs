@@ -77,6 +77,7 @@ impl Redlock {
 pub struct Builder {
     config: Config,
     nodes: Vec<NodeSpec>,
+    before: Vec<NodeSpec>,
     runtime: Option<Arc<dyn Runtime>>,
     #[cfg(feature = "redis")]
     tls: crate::node::redis::TlsSettings,
@@ -354,8 +355,7 @@ impl Builder {
     /// [`ConfigError`]. Nothing has been connected.
     pub fn build(self) -> Result<Redlock, ConfigError> {
         self.config.validate()?;
-        self.config.check_node_count(self.nodes.len())?;
-        let (nodes, members) = self.open_nodes()?;
+        let (nodes, members, quorum) = self.open_nodes()?;
         // Last, so that a refused configuration starts no thread.
         let runtime = match self.runtime {
             Some(runtime) => runtime,
@@ -364,7 +364,7 @@ impl Builder {
                 Arc::new(shared.map_err(|error| ConfigError::Runtime { error: Arc::new(error) })?)
             }
         };
-        Ok(Redlock::new(Engine::start(self.config, nodes, members, runtime)))
+        Ok(Redlock::new(Engine::start(self.config, nodes, (members, quorum), runtime)))
     }
 
     /// Builds, and waits until every node has been tried, even if one has been refused already. That takes at most the

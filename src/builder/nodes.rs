@@ -6,9 +6,9 @@ use std::{collections::HashMap, sync::Arc};
 
 use super::Builder;
 use crate::{
-    config::ConfigError,
+    config::{ConfigError, MAX_NODES},
     node::{Node, NodeSpec, Spec},
-    protocol::Members,
+    protocol::{Members, NodeId, NodeSet, Quorum},
 };
 
 /// The most bytes of a node's name.
@@ -43,6 +43,33 @@ impl Builder {
         I::Item: Into<NodeSpec>,
     {
         self.nodes.extend(nodes.into_iter().map(Into::into));
+        self
+    }
+
+    /// The list of nodes before a change to [`nodes`](Builder::nodes), for the time in which processes with the one and with
+    /// the other run at once. Until the change has ended, every acquire, extension and token needs a majority of both lists.
+    ///
+    /// It ends once a process with the new list alone asks for that, or [`Redlock::end_change`] does. Then nodes refuse
+    /// processes with the old list alone ([`Refusal::MembersChanged`](crate::node::Refusal::MembersChanged)). The page
+    /// `docs/deploying.md` says how processes are rolled out ("Change the list of nodes"). A node that is in both lists is
+    /// given in both, under one name.
+    ///
+    /// ```
+    /// use quorlock::Redlock;
+    ///
+    /// let builder = Redlock::builder()
+    ///     .nodes(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.4"])
+    ///     .nodes_before(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"]);
+    /// # drop(builder);
+    /// ```
+    ///
+    /// [`Redlock::end_change`]: crate::Redlock::end_change
+    pub fn nodes_before<I>(mut self, nodes: I) -> Self
+    where
+        I: IntoIterator,
+        I::Item: Into<NodeSpec>,
+    {
+        self.before.extend(nodes.into_iter().map(Into::into));
         self
     }
 
@@ -92,33 +119,60 @@ impl Builder {
         self
     }
 
-    /// The nodes of the list, which all differ, and their names.
-    pub(super) fn open_nodes(&self) -> Result<(Vec<Arc<dyn Node>>, Members), ConfigError> {
-        let (nodes, names) = self.open_each()?.into_iter().unzip::<_, _, Vec<_>, Vec<String>>();
-        for (index, name) in names.iter().enumerate() {
+    /// Nodes of both lists with one name are one node.
+    pub(super) fn open_nodes(&self) -> Result<Opened, ConfigError> {
+        self.config.check_node_count(self.nodes.len())?;
+        let listed = self.open_each(&self.nodes, 0)?;
+        check_addresses(&listed)?;
+        let members = self.members(&listed)?;
+        if self.before.is_empty() {
+            let quorum = Quorum::of(listed.len());
+            return Ok((listed.into_iter().map(|(node, _)| node).collect(), members, quorum));
+        }
+        self.config.check_node_count(self.before.len())?;
+        if self.config.classic {
+            return Err(ConfigError::ClassicChange);
+        }
+        let before = self.open_each(&self.before, self.nodes.len())?;
+        let both = members.after(&self.members(&before)?);
+        let (after, mut all, mut old) = (NodeSet::below(listed.len()), listed, NodeSet::NONE);
+        for (node, name) in before {
+            let is_it = |(_, other): &Named| Members::name(other) == Members::name(&name);
+            let place = all.iter().position(is_it).unwrap_or_else(|| {
+                all.push((node, name.clone()));
+                all.len() - 1
+            });
+            old.insert(NodeId::new(place));
+        }
+        check_addresses(&all)?;
+        if all.len() > MAX_NODES {
+            return Err(ConfigError::TooManyNodes { nodes: all.len() });
+        }
+        let quorum = Quorum::of_both(old, after);
+        Ok((all.into_iter().map(|(node, _)| node).collect(), both, quorum))
+    }
+
+    /// A list by the names of its nodes, which all differ.
+    fn members(&self, nodes: &[Named]) -> Result<Members, ConfigError> {
+        let names = || nodes.iter().map(|(_, name)| name);
+        for (index, name) in names().enumerate() {
             if name.is_empty() || name.len() > MAX_NAME {
                 return Err(ConfigError::NodeName { index });
             }
         }
-        if let Some((first, second, address)) =
-            twice(nodes.iter().map(|node| Members::name(&node.status().address)))
-        {
-            return Err(ConfigError::SameAddress { first, second, address });
-        }
-        if let Some((first, second, name)) = twice(names.iter().map(|name| Members::name(name))) {
+        if let Some((first, second, name)) = twice(names().map(|name| Members::name(name))) {
             return Err(ConfigError::SameName { first, second, name });
         }
-        let members = Members::new(&self.config.fleet, &names);
-        Ok((nodes, members))
+        Ok(Members::new(&self.config.fleet, names()))
     }
 
     #[cfg(feature = "redis")]
-    fn open_each(&self) -> Result<Vec<Named>, ConfigError> {
+    fn open_each(&self, specs: &[NodeSpec], first: usize) -> Result<Vec<Named>, ConfigError> {
         use crate::node::redis::{Address, RedisNode, WrongAddress};
 
-        let mut nodes = Vec::with_capacity(self.nodes.len());
+        let mut nodes = Vec::with_capacity(specs.len());
         let mut wrong = Vec::new();
-        for (index, spec) in self.nodes.iter().enumerate() {
+        for (index, spec) in (first..).zip(specs) {
             match &spec.spec {
                 Spec::Node(node) => nodes.push(named(spec, Arc::clone(node))),
                 Spec::Url(url) => match Address::parse(url, &self.tls) {
@@ -135,14 +189,17 @@ impl Builder {
     }
 
     #[cfg(not(feature = "redis"))]
-    fn open_each(&self) -> Result<Vec<Named>, ConfigError> {
+    fn open_each(&self, specs: &[NodeSpec], first: usize) -> Result<Vec<Named>, ConfigError> {
         let open = |(index, spec): (usize, &NodeSpec)| match &spec.spec {
             Spec::Node(node) => Ok(named(spec, Arc::clone(node))),
             Spec::Url(_) => Err(ConfigError::RedisFeatureMissing { index }),
         };
-        self.nodes.iter().enumerate().map(open).collect()
+        (first..).zip(specs).map(open).collect()
     }
 }
+
+/// All nodes, the list or both lists by their names, and their quorum.
+type Opened = (Vec<Arc<dyn Node>>, Members, Quorum);
 
 /// A node, and its name in the list of its fleet.
 type Named = (Arc<dyn Node>, String);
@@ -151,6 +208,14 @@ type Named = (Arc<dyn Node>, String);
 fn named(spec: &NodeSpec, node: Arc<dyn Node>) -> Named {
     let name = spec.name.clone().unwrap_or_else(|| node.status().address.to_string());
     (node, name)
+}
+
+fn check_addresses(nodes: &[Named]) -> Result<(), ConfigError> {
+    let addresses = nodes.iter().map(|(node, _)| Members::name(&node.status().address));
+    match twice(addresses) {
+        Some((first, second, address)) => Err(ConfigError::SameAddress { first, second, address }),
+        None => Ok(()),
+    }
 }
 
 /// The places of the first two equal names, and that name. Two names of one server pass here; its `run_id` shows them

@@ -30,6 +30,11 @@ pub enum ConfigError {
         /// How many there are.
         nodes: usize,
     },
+    /// A change of the list of nodes needs fencing tokens: in classic mode nodes keep no list. Leave out `nodes_before`.
+    #[error(
+        "nodes_before cannot be used in classic mode, where nodes keep no list; leave it out, or leave out classic"
+    )]
+    ClassicChange,
     /// URLs cannot be used. Each that is wrong is named, with what to write instead.
     #[cfg(feature = "redis")]
     #[error("{}", wrong_addresses(.wrong))]
@@ -148,6 +153,7 @@ debug_is_text! { enum ConfigError {
     NoNodes,
     TwoNodes,
     TooManyNodes { nodes },
+    ClassicChange,
     #[cfg(feature = "redis")]
     Address { wrong },
     Environment { wrong },

@@ -11,7 +11,9 @@ use std::{
 use super::{Engine, NodeSlot};
 use crate::{
     node::{NodeError, NodeState, Refusal},
-    protocol::{Admission, EpochMark, FencingToken, NodeId, Timestamp, VoteBlock, VoteGuard},
+    protocol::{
+        Admission, EpochMark, FencingToken, NodeId, Relation, Timestamp, VoteBlock, VoteGuard,
+    },
 };
 
 impl Engine {
@@ -148,13 +150,20 @@ impl Engine {
                 NodeError::MarkerUnreadable { cause: Box::new(error) }
             }
         };
-        let of_others = matches!(trouble, NodeError::Refused(Refusal::OtherMembers { .. }));
-        *slot.trouble() = Some(trouble);
-        if of_others {
-            self.admission().handle_other_members(node);
-        } else {
+        let NodeError::Refused(Refusal::OtherMembers { other, configured, age }) = trouble else {
+            *slot.trouble() = Some(trouble);
             let _ = self.admission().handle_unreadable(node);
-        }
+            return;
+        };
+        let relation = self.admission().handle_other_members(node, &other);
+        let refusal = match relation {
+            Relation::Others => Some(Refusal::OtherMembers { other, configured, age }),
+            Relation::Left => Some(Refusal::MembersChanged { now: other, configured }),
+            // The next look knows what to do.
+            Relation::Later(_) | Relation::Into(_) | Relation::Earlier => None,
+        };
+        *slot.trouble() = refusal.map(NodeError::Refused);
+        self.fleet.attention.notify_one();
     }
 
     /// Why a node's marker could not be read, such as a missing permission.

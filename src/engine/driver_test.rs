@@ -11,7 +11,7 @@ use crate::{
     engine::shift::Shift,
     lease::Lease,
     node::{MemoryNode, Node},
-    protocol::{Members, RenewalPolicy, Resource, RoundAsked, WaitPolicy},
+    protocol::{Members, Quorum, RenewalPolicy, Resource, RoundAsked, WaitPolicy},
     runtime::TokioRuntime,
     telemetry::Caller,
 };
@@ -23,7 +23,7 @@ fn engine() -> Arc<Engine> {
     let config = Config { ttl: TTL, max_ttl: TTL, ..Config::default() };
     let members = Members::new("test", ["a"]);
     let runtime = Arc::new(TokioRuntime::dedicated().unwrap());
-    let engine = Engine::start(config, nodes, members, runtime);
+    let engine = Engine::start(config, nodes, (members, Quorum::of(1)), runtime);
     let deadline = engine.now().saturating_add(Duration::from_secs(10));
     block_on(engine.tried(deadline));
     engine

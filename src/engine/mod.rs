@@ -143,7 +143,7 @@ impl Engine {
     pub(crate) fn start(
         config: Config,
         nodes: Vec<Arc<dyn Node>>,
-        members: Members,
+        (members, quorum): (Members, Quorum),
         runtime: Arc<dyn Runtime>,
     ) -> Arc<Self> {
         let fleet = Arc::new(Fleet::default());
@@ -158,7 +158,6 @@ impl Engine {
                 Arc::clone(&settings),
             ));
         }
-        let quorum = Quorum::of(nodes.len());
         let slot = |node: Arc<dyn Node>| NodeSlot {
             address: node.status().address,
             node: Shielded::new(node),
@@ -170,7 +169,8 @@ impl Engine {
             config.admission,
             config.longest_ttl(),
             config.node_timeout.saturating_mul(2),
-        );
+        )
+        .with_members(settings.members.clone());
         let process = Process::current();
         let nodes: Box<[NodeSlot]> = nodes.into_iter().map(slot).collect();
         let counts_ranges = nodes.iter().all(|slot| slot.node.counts_ranges());

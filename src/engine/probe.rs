@@ -22,7 +22,7 @@ use crate::{
     node::{NodeError, NodeState},
     protocol::{
         Admission, AdmissionNews, ClockFault, ConnectionView, Errand, Floor, Join, Marker, NodeId,
-        Probe, ProbeStep, Timestamp,
+        Probe, ProbeStep, Serves, Timestamp,
     },
     telemetry::{self, NodeShown},
 };
@@ -72,8 +72,8 @@ impl Engine {
             self.tell_admission();
             match step {
                 ProbeStep::Look(joins) => self.look(&mut probe, joins).await,
-                ProbeStep::Admit { node, epoch, floor } => {
-                    self.admit(&mut probe, node, epoch, floor).await;
+                ProbeStep::Admit { node, epoch, floor, serves } => {
+                    self.admit(&mut probe, node, (epoch, floor, serves)).await;
                 }
                 ProbeStep::Done(pause) => {
                     self.fleet.tell();
@@ -169,6 +169,17 @@ impl Engine {
         self.only_looks.store(true, Ordering::Release);
     }
 
+    /// Ends the change of this handle's two lists, as soon as that is safe.
+    pub(crate) fn end_change(&self) {
+        self.admission().end_change();
+        self.fleet.attention.notify_one();
+    }
+
+    /// Whether a node of the new list does not serve clients with that list alone yet.
+    pub(crate) fn is_changing(&self) -> bool {
+        self.admission().is_changing()
+    }
+
     /// Causes a look soon at nodes whose standing is not known.
     #[cfg(feature = "inspect")]
     pub(crate) fn look_again(&self) {
@@ -222,10 +233,15 @@ impl Engine {
         }
     }
 
-    async fn admit(self: &Arc<Self>, probe: &mut Probe, node: NodeId, epoch: u64, floor: Floor) {
+    async fn admit(
+        self: &Arc<Self>,
+        probe: &mut Probe,
+        node: NodeId,
+        (epoch, floor, serves): (u64, Floor, Serves),
+    ) {
         let Some(slot) = self.slot(node) else { return };
         let mut call: Fanout<bool> = Fanout::new(self);
-        call.add(node, slot.node.admit(epoch, floor));
+        call.add(node, slot.node.admit(epoch, floor, serves));
         match call.progress(self).await {
             Progress::Answered((_, Ok(true))) => probe.handle_admitted(),
             Progress::Answered((_, Err(error))) => self.admission_failed(node, error),
@@ -258,6 +274,8 @@ impl Engine {
                 let shown = NodeShown { node: *node, address: address(*node) };
                 telemetry::max_ttl_raised(shown, *from, *to);
             }
+            AdmissionNews::Sealed { wait } => telemetry::change_sealed(*wait),
+            AdmissionNews::Opened => telemetry::change_ended(),
             AdmissionNews::Judged(verdicts) => {
                 if verdicts.contains(&Some(ClockFault::Ours))
                     && let Some(times) = self.is_told(Repeated::OwnClock)

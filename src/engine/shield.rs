@@ -18,7 +18,7 @@ use std::{
 use crate::node::{Scan, ScanPage, ServerFacts};
 use crate::{
     node::{Node, NodeError, NodeFuture, NodeStatus},
-    protocol::{Command, Floor, Join, Marker, NodeClock, Reply, Resource, Sighting},
+    protocol::{Command, Floor, Join, Marker, NodeClock, Reply, Resource, Serves, Sighting},
 };
 
 /// A node whose panics are errors.
@@ -44,8 +44,8 @@ impl Shielded {
         Answering::to(|| self.0.join(join))
     }
 
-    pub(super) fn admit(&self, epoch: u64, floor: Floor) -> Answering<bool> {
-        Answering::to(|| self.0.admit(epoch, floor))
+    pub(super) fn admit(&self, epoch: u64, floor: Floor, serves: Serves) -> Answering<bool> {
+        Answering::to(|| self.0.admit(epoch, floor, serves))
     }
 
     pub(super) fn holder(&self, resource: Resource, fenced: bool) -> Answering<Sighting> {

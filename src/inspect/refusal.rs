@@ -15,7 +15,7 @@ pub(super) fn refused(refusal: &Refusal) -> Finding {
         Refusal::WrongCredentials { .. } | Refusal::PasswordMissing { .. } => Ill::WrongCredentials,
         Refusal::TooOld { .. } => Ill::TooOld,
         Refusal::Cluster => Ill::Cluster,
-        Refusal::OtherMembers { .. } => Ill::OtherMembers,
+        Refusal::OtherMembers { .. } | Refusal::MembersChanged { .. } => Ill::OtherMembers,
         _ => Ill::Refused,
     };
     Finding::new(

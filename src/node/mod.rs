@@ -38,7 +38,7 @@ pub(crate) use self::{
     haste::Hurries,
     spec::Spec,
 };
-use crate::protocol::{Command, Floor, Join, Marker, NodeClock, Reply, Resource, Sighting};
+use crate::protocol::{Command, Floor, Join, Marker, NodeClock, Reply, Resource, Serves, Sighting};
 
 /// The future of a node's answer.
 pub type NodeFuture<T> = Pin<Box<dyn Future<Output = Result<T, NodeError>> + Send>>;
@@ -91,11 +91,12 @@ pub trait Node: Send + Sync + fmt::Debug + 'static {
     /// forget returns [`never_forgets`]. Classic mode does not call this.
     fn join(&self, join: Join) -> NodeFuture<Marker>;
 
-    /// Lets a node vote that has been joining since `epoch`, with counters above `floor`. `false` means that it was not
+    /// Lets a node vote that has been joining since `epoch`, with counters above `floor`, and serve so the clients of a
+    /// fleet that changes its list. A node that keeps no list ignores that. `false` means that it was not
     /// joining, or not since then. The default fails: a node that reports joining without implementing this never
     /// votes. A node that never forgets is not asked.
-    fn admit(&self, epoch: u64, floor: Floor) -> NodeFuture<bool> {
-        let _ = (epoch, floor);
+    fn admit(&self, epoch: u64, floor: Floor, serves: Serves) -> NodeFuture<bool> {
+        let _ = (epoch, floor, serves);
         let message =
             Arc::from("this node says that it is joining, and does not implement `admit`");
         let error = NodeError::Rejected { sent: false, code: Arc::from("ERR"), message };
@@ -236,7 +237,7 @@ mod tests {
 
     #[test]
     fn a_node_that_does_not_say_how_it_is_admitted_is_not() {
-        let admitted = block_on(Joining.admit(1, Floor::default()));
+        let admitted = block_on(Joining.admit(1, Floor::default(), Serves::After));
         assert!(matches!(admitted, Err(NodeError::Rejected { sent: false, .. })), "{admitted:?}");
     }
 }

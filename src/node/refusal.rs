@@ -105,6 +105,23 @@ pub enum Refusal {
         /// For how long, by its clock, it has been one of them; `None` where a process means to, and no node was let in yet.
         age: Option<Duration>,
     },
+    /// The fleet has left the list of this process for another one. What this process held is over by then. Give it the
+    /// present nodes.
+    #[error(
+        "the fleet `{}` has other nodes by now, {}: {}; give this process the present nodes",
+        now.fleet(),
+        now.nodes_after().map_or_else(
+            || now.nodes().collect::<Vec<_>>().join(", "),
+            |after| after.collect::<Vec<_>>().join(", ")
+        ),
+        configured.difference(now)
+    )]
+    MembersChanged {
+        /// The present nodes, or both lists where the change is under way.
+        now: Members,
+        /// Those of this process.
+        configured: Members,
+    },
     /// The server has no such database. Correct the number at the end of the URL, or raise `databases` in the server's
     /// configuration.
     #[error("it has no database {database} ({message}); correct the number at the end of the URL")]
@@ -176,7 +193,10 @@ impl Refusal {
     /// this one node, without which the others may be a quorum.
     pub(crate) const fn is_of_handle(&self) -> bool {
         match self {
-            Self::SameServer { .. } | Self::OtherMembers { .. } | Self::NotThrowaway => true,
+            Self::SameServer { .. }
+            | Self::OtherMembers { .. }
+            | Self::MembersChanged { .. }
+            | Self::NotThrowaway => true,
             Self::SeveralAddresses { .. }
             | Self::Replica
             | Self::MayEvict { .. }
@@ -207,6 +227,7 @@ debug_is_text! { enum Refusal {
     TooOld { version },
     Cluster,
     OtherMembers { other, configured, age },
+    MembersChanged { now, configured },
     NoSuchDatabase { database, message },
     Sentinel,
     ProtectedMode { message },

@@ -23,7 +23,7 @@ use quorlock::{
         MemoryNode, Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeSpec, NodeState,
         NodeStatus,
     },
-    protocol::{Command, Floor, Join, Marker, Timestamp},
+    protocol::{Command, Floor, Join, Marker, Serves, Timestamp},
 };
 use quorlock_harness::SimRuntime;
 
@@ -96,8 +96,8 @@ impl Node for Far {
         self.ask(move |memory| memory.join(join))
     }
 
-    fn admit(&self, epoch: u64, floor: Floor) -> NodeFuture<bool> {
-        self.ask(move |memory| memory.admit(epoch, floor))
+    fn admit(&self, epoch: u64, floor: Floor, serves: Serves) -> NodeFuture<bool> {
+        self.ask(move |memory| memory.admit(epoch, floor, serves))
     }
 
     fn counts_ranges(&self) -> bool {

@@ -14,7 +14,9 @@ use quorlock::runtime::Runtime as _;
 use quorlock::{
     Redlock,
     node::{MemoryNode, Node, NodeCall, NodeContext, NodeFuture, NodeSpec, NodeState, NodeStatus},
-    protocol::{Command, FencingToken, Floor, Granted, Join, Marker, Owner, Reply, Resource},
+    protocol::{
+        Command, FencingToken, Floor, Granted, Join, Marker, Owner, Reply, Resource, Serves,
+    },
 };
 use quorlock_harness::SimRuntime;
 
@@ -82,10 +84,10 @@ impl Node for Noting {
         self.memory.join(join)
     }
 
-    fn admit(&self, epoch: u64, floor: Floor) -> NodeFuture<bool> {
+    fn admit(&self, epoch: u64, floor: Floor, serves: Serves) -> NodeFuture<bool> {
         let event = Event::Admitted { node: self.index, known: floor.known };
         self.events.lock().unwrap().push(event);
-        self.memory.admit(epoch, floor)
+        self.memory.admit(epoch, floor, serves)
     }
 
     fn counts_ranges(&self) -> bool {

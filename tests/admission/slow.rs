@@ -17,7 +17,7 @@ use quorlock::{
         MemoryNode, Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeSpec, NodeState,
         NodeStatus,
     },
-    protocol::{Command, Floor, Join, Marker},
+    protocol::{Command, Floor, Join, Marker, Serves},
 };
 use quorlock_harness::SimRuntime;
 
@@ -123,8 +123,8 @@ impl Node for Slow {
         })
     }
 
-    fn admit(&self, epoch: u64, floor: Floor) -> NodeFuture<bool> {
-        self.memory.admit(epoch, floor)
+    fn admit(&self, epoch: u64, floor: Floor, serves: Serves) -> NodeFuture<bool> {
+        self.memory.admit(epoch, floor, serves)
     }
 
     fn counts_ranges(&self) -> bool {

@@ -7,7 +7,7 @@ use quorlock::{
     Redlock,
     inspect::{Finding, FleetError, ForceError, Ill, Severity},
     node::{MemoryNode, Node, NodeCall, NodeContext, NodeFuture, NodeSpec, NodeStatus},
-    protocol::{Command, Floor, Join, Marker},
+    protocol::{Command, Floor, Join, Marker, Serves},
     runtime::TokioRuntime,
 };
 #[cfg(feature = "tls-rustls-ring")]
@@ -78,8 +78,8 @@ impl Node for Silent {
         self.0.join(join)
     }
 
-    fn admit(&self, epoch: u64, floor: Floor) -> NodeFuture<bool> {
-        self.0.admit(epoch, floor)
+    fn admit(&self, epoch: u64, floor: Floor, serves: Serves) -> NodeFuture<bool> {
+        self.0.admit(epoch, floor, serves)
     }
 
     fn status(&self) -> NodeStatus {

@@ -10,7 +10,7 @@ use quorlock::{
     FencingToken, Holder, LossReason, Redlock,
     inspect::ForceError,
     node::{MemoryNode, Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeSpec, NodeStatus},
-    protocol::{Command, Floor, Join, Marker, Resource, Sighting},
+    protocol::{Command, Floor, Join, Marker, Resource, Serves, Sighting},
 };
 use quorlock_harness::eventually;
 
@@ -211,8 +211,8 @@ impl Node for Refuses {
         self.0.join(join)
     }
 
-    fn admit(&self, epoch: u64, floor: Floor) -> NodeFuture<bool> {
-        self.0.admit(epoch, floor)
+    fn admit(&self, epoch: u64, floor: Floor, serves: Serves) -> NodeFuture<bool> {
+        self.0.admit(epoch, floor, serves)
     }
 
     fn holder(&self, resource: Resource, fenced: bool) -> NodeFuture<Sighting> {

@@ -10,7 +10,7 @@ use quorlock::{
     Builder, Redlock,
     inspect::{ForceError, Forced},
     node::{MemoryNode, Node, NodeCall, NodeContext, NodeFuture, NodeSpec, NodeStatus},
-    protocol::{Command, Floor, Join, Marker, Resource, Sighting},
+    protocol::{Command, Floor, Join, Marker, Resource, Serves, Sighting},
     runtime::Runtime as _,
 };
 use quorlock_harness::SimRuntime;
@@ -49,8 +49,8 @@ impl Node for SetsAgain {
         self.0.join(join)
     }
 
-    fn admit(&self, epoch: u64, floor: Floor) -> NodeFuture<bool> {
-        self.0.admit(epoch, floor)
+    fn admit(&self, epoch: u64, floor: Floor, serves: Serves) -> NodeFuture<bool> {
+        self.0.admit(epoch, floor, serves)
     }
 
     fn holder(&self, resource: Resource, fenced: bool) -> NodeFuture<Sighting> {

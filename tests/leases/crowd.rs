@@ -21,7 +21,7 @@ use futures::future::{Either, select};
 use quorlock::{
     Acquire, AcquireError, Lease, LeaseSignal, Redlock,
     node::{MemoryNode, Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeSpec, NodeStatus},
-    protocol::{Command, FencingToken, Floor, Join, Marker, Reply, Timestamp},
+    protocol::{Command, FencingToken, Floor, Join, Marker, Reply, Serves, Timestamp},
     runtime::Runtime,
 };
 use quorlock_harness::SimRuntime;
@@ -82,8 +82,8 @@ impl Node for Far {
         self.memory.join(join)
     }
 
-    fn admit(&self, epoch: u64, floor: Floor) -> NodeFuture<bool> {
-        self.memory.admit(epoch, floor)
+    fn admit(&self, epoch: u64, floor: Floor, serves: Serves) -> NodeFuture<bool> {
+        self.memory.admit(epoch, floor, serves)
     }
 
     fn counts_ranges(&self) -> bool {

@@ -20,8 +20,8 @@ use quorlock::{
         NodeStatus,
     },
     protocol::{
-        Command, FencingToken, Floor, Join, Marker, Owner, Record, Reply, Resource, Sighting,
-        Target, Timestamp,
+        Command, FencingToken, Floor, Join, Marker, Owner, Record, Reply, Resource, Serves,
+        Sighting, Target, Timestamp,
     },
     runtime::{Runtime, Task},
 };
@@ -412,8 +412,8 @@ impl Node for OddNode {
         self.memory.join(join)
     }
 
-    fn admit(&self, epoch: u64, floor: Floor) -> NodeFuture<bool> {
-        self.memory.admit(epoch, floor)
+    fn admit(&self, epoch: u64, floor: Floor, serves: Serves) -> NodeFuture<bool> {
+        self.memory.admit(epoch, floor, serves)
     }
 
     fn holder(&self, resource: Resource, fenced: bool) -> NodeFuture<Sighting> {

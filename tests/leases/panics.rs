@@ -18,7 +18,7 @@ use quorlock::{
         MemoryNode, Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeSpec, NodeState,
         NodeStatus,
     },
-    protocol::{Command, Floor, Join, Marker, Reply},
+    protocol::{Command, Floor, Join, Marker, Reply, Serves},
     runtime::Runtime as _,
 };
 
@@ -127,8 +127,8 @@ impl Node for Panicky {
         self.answer(Verb::Join, || self.memory.join(join))
     }
 
-    fn admit(&self, epoch: u64, floor: Floor) -> NodeFuture<bool> {
-        self.answer(Verb::Admit, || self.memory.admit(epoch, floor))
+    fn admit(&self, epoch: u64, floor: Floor, serves: Serves) -> NodeFuture<bool> {
+        self.answer(Verb::Admit, || self.memory.admit(epoch, floor, serves))
     }
 
     fn reachable(&self) -> Result<(), NodeError> {

@@ -14,7 +14,7 @@ use std::{
 use quorlock::{
     Ability, AcquireError, Redlock, Unsupported,
     node::{MemoryNode, Node, NodeCall, NodeContext, NodeFuture, NodeSpec, NodeStatus},
-    protocol::{Command, Floor, Join, Marker},
+    protocol::{Command, Floor, Join, Marker, Serves},
 };
 
 use crate::fixture::SECOND;
@@ -58,8 +58,8 @@ impl Node for Asked {
         self.memory.join(join)
     }
 
-    fn admit(&self, epoch: u64, floor: Floor) -> NodeFuture<bool> {
-        self.memory.admit(epoch, floor)
+    fn admit(&self, epoch: u64, floor: Floor, serves: Serves) -> NodeFuture<bool> {
+        self.memory.admit(epoch, floor, serves)
     }
 
     fn counts_ranges(&self) -> bool {

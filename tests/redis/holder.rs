@@ -16,7 +16,7 @@ use std::{
 use quorlock::{
     HeldBy, Holder, Redlock,
     node::{MemoryNode, Node, NodeCall, NodeContext, NodeFuture, NodeSpec, NodeState, NodeStatus},
-    protocol::{Command, Floor, Join, Marker, Resource, Sighting},
+    protocol::{Command, Floor, Join, Marker, Resource, Serves, Sighting},
 };
 use quorlock_harness::{Cluster, Companion, Server, connected, eventually};
 
@@ -120,8 +120,8 @@ impl Node for NotLookedAt {
         Box::pin(std::future::pending())
     }
 
-    fn admit(&self, epoch: u64, floor: Floor) -> NodeFuture<bool> {
-        self.0.admit(epoch, floor)
+    fn admit(&self, epoch: u64, floor: Floor, serves: Serves) -> NodeFuture<bool> {
+        self.0.admit(epoch, floor, serves)
     }
 
     fn status(&self) -> NodeStatus {

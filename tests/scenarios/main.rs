@@ -15,6 +15,7 @@
 )]
 
 mod beside_readers;
+mod changes;
 mod client_pause;
 mod clock;
 mod cost;

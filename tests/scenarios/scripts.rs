@@ -391,7 +391,7 @@ impl Node {
     #[track_caller]
     pub(crate) fn admit_as(&self, members: &str) -> bool {
         let (epoch, identity) = (self.text_of("epoch"), self.text_of("identity"));
-        self.first(self.eval(ADMIT, &[&identity, &epoch, "7", "0", members])) == 1
+        self.first(self.eval(ADMIT, &[&identity, &epoch, "7", "0", members, members])) == 1
     }
 
     pub(crate) fn text_of(&self, field: &str) -> String {
@@ -413,7 +413,7 @@ impl Node {
 
     #[track_caller]
     pub(crate) fn admit_above(&self, epoch: &str, known: &str, wall: &str) -> bool {
-        self.first(self.eval(ADMIT, &[IDENTITY, epoch, known, wall, "test/1"])) == 1
+        self.first(self.eval(ADMIT, &[IDENTITY, epoch, known, wall, "test/1", "test/1"])) == 1
     }
 
     #[track_caller]

@@ -14,7 +14,7 @@ use super::{
     Admission, AdmissionBlock, AdmissionNews, Claim, Floor, Marker, Standing,
     step::{ProbeStep, look_at},
 };
-use crate::{command::NodeId, time::Timestamp};
+use crate::{command::NodeId, members::Relation, time::Timestamp};
 
 /// A node whose quarantine is over. A look at all nodes is under way when it begins.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -86,7 +86,8 @@ impl Candidate {
                     return None;
                 }
                 let made = heard.iter().filter(|(_, marker)| marker.claim == Claim::Made);
-                self.made = made.count() >= admission.quorum.needed();
+                let made = made.map(|(other, _)| *other).collect();
+                self.made = admission.quorum.is_met_before_by(made);
                 let open = heard.iter().filter(|(_, marker)| marker.claim != Claim::Made);
                 self.answered = open.map(|(other, _)| *other).collect();
                 self.answered.retain(|other| *other != node);
@@ -96,7 +97,7 @@ impl Candidate {
                 // A node that answers now may not have been held when the others were sealed.
                 if let Some(sealed) = sealed.filter(|_| self.made) {
                     let floor = Floor::new(sealed.known.max(floor.known), floor.wall_us);
-                    return Some(self.admit(floor));
+                    return Some(self.admit(admission, heard, floor));
                 }
                 if floor.wall_us == 0 {
                     return Some(self.seal(admission));
@@ -125,7 +126,7 @@ impl Candidate {
                 if floor.wall_us == 0 {
                     record.set_sealed_floor(self.epoch, floor);
                 }
-                Some(self.admit(floor))
+                Some(self.admit(admission, heard, floor))
             }
             Stage::Admitting(floor) => {
                 if admitted {
@@ -144,9 +145,17 @@ impl Candidate {
         look_at(others, admission.look().seal())
     }
 
-    const fn admit(&mut self, floor: Floor) -> ProbeStep {
+    fn admit(
+        &mut self,
+        admission: &Admission,
+        heard: &[(NodeId, Marker)],
+        floor: Floor,
+    ) -> ProbeStep {
         self.stage = Stage::Admitting(floor);
-        ProbeStep::Admit { node: self.node, epoch: self.epoch, floor }
+        let others: Vec<_> =
+            heard.iter().filter(|(other, _)| *other != self.node).copied().collect();
+        let serves = admission.record_for(self.node, &others);
+        ProbeStep::Admit { node: self.node, epoch: self.epoch, floor, serves }
     }
 
     /// Where its counters go on, by the others' markers; `None` where it has to wait longer.
@@ -168,10 +177,15 @@ impl Candidate {
             return None;
         }
         let others: Vec<_> = others().map(|(other, marker)| (*other, Some(*marker))).collect();
-        let of_others = !self.made && admission.has_others();
-        let floor = match of_others {
-            true => Err(AdmissionBlock::OtherMembers),
-            false => admission.floor(self.node, &others, wall_us),
+        let is_into = |relation| matches!(relation, Relation::Into(_));
+        let floor = if admission.is_told(|relation| relation == Relation::Left) {
+            Err(AdmissionBlock::Left)
+        } else if !self.made && admission.is_told(is_into) {
+            Err(AdmissionBlock::NotOpen)
+        } else if !self.made && admission.has_others() {
+            Err(AdmissionBlock::OtherMembers)
+        } else {
+            admission.floor(self.node, &others, wall_us)
         };
         if let Some(record) = admission.nodes.get_mut(self.node.index()) {
             record.held_back = None;

@@ -53,7 +53,7 @@ impl Admission {
             // back in its place.
             record.lapse_if_ready();
             // The node says which list it belongs to when it is back.
-            record.of_others = false;
+            record.relation = None;
         }
     }
 }

@@ -4,8 +4,10 @@
 //! It decides from markers that it is given. It never lets a node vote below a token that may have been given with a
 //! vote from before the node forgot.
 
+use alloc::vec::Vec;
+
 use super::{Admission, Floor, Marker};
-use crate::{command::NodeId, round::IMPLAUSIBLY_AHEAD};
+use crate::{command::NodeId, node_set::NodeSet, round::IMPLAUSIBLY_AHEAD};
 
 /// A token may be this far ahead of the wall clocks, in microseconds. Nodes cut hints that are further ahead, and
 /// counters that run ahead of the hints.
@@ -44,6 +46,10 @@ pub enum AdmissionBlock {
     /// A node belongs to another list of nodes, and no majority of this list was let in yet: their quorums need not
     /// meet.
     OtherMembers,
+    /// The fleet is about to change to this list. Clients with both lists, or an operator, end that.
+    NotOpen,
+    /// The fleet has left this list.
+    Left,
     /// A node that answered was not held for this list in time, so that another list may have it.
     NotHeld,
 }
@@ -99,12 +105,32 @@ impl Admission {
         let own = self.record(node).and_then(|record| record.marker);
         // A node that kept its data knows its own votes: it does not go below its high-water mark.
         let kept = own.is_some_and(|marker| marker.kept);
-        if kept || markers().filter(Marker::knows).count() >= self.quorum.needed() {
+        let heard = |is: fn(&Marker) -> bool| -> NodeSet {
+            let others = others.iter().filter(|(other, _)| *other != node);
+            others
+                .filter(|(_, marker)| marker.as_ref().is_some_and(is))
+                .map(|(other, _)| *other)
+                .collect()
+        };
+        let knows = heard(Marker::knows);
+        // Before the old list is sealed, each token has a vote of a majority of it.
+        let read: Vec<(NodeId, Marker)> = others
+            .iter()
+            .filter_map(|(other, marker)| Some((*other, (*marker)?)))
+            .filter(|(other, _)| *other != node)
+            .collect();
+        let counts_after = self.sees_seal(&read);
+        let quorum = self.quorum;
+        let is_met = |nodes| {
+            quorum.is_met_before_by(nodes) && (!counts_after || quorum.is_met_after_by(nodes))
+        };
+        if kept || is_met(knows) {
             return Ok(Floor::new(high, 0));
         }
         // The node itself has forgotten too. A forgetful majority stays noted when some nodes are admitted again.
-        let forgotten = markers().filter(|marker| !marker.knows()).count() + 1;
-        let orphaned = forgotten > self.quorum.spare() || own.is_some_and(|marker| marker.orphaned);
+        let forgotten = heard(|marker| !marker.knows()).with(node);
+        let orphaned = !is_met(quorum.everyone().without(forgotten))
+            || own.is_some_and(|marker| marker.orphaned);
         if self.policy == AdmissionPolicy::DangerSkip || orphaned {
             return match self.policy {
                 AdmissionPolicy::Strict => Err(AdmissionBlock::Strict),

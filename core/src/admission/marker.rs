@@ -5,7 +5,7 @@
 
 use core::time::Duration;
 
-use crate::command::EpochMark;
+use crate::{command::EpochMark, members::Serves};
 
 /// The state of the claim of the asker's list on a node. A node that another list claims answers no look.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -45,20 +45,43 @@ pub struct Marker {
     pub waited: Duration,
     /// The claim of the asker's list on the node.
     pub claim: Claim,
+    /// Whom the node serves, where the asker has two lists.
+    pub serves: Serves,
+    /// Whether a client with the list behind the change has asked a moment ago for the change to end.
+    pub asked: bool,
 }
 
 impl Marker {
     /// A marker with these values, and a floor and an epoch of zero.
     pub const fn new(ready: bool, max_ttl: Duration, high_water: u64) -> Self {
         let (floor, epoch, seal, waited, claim) = (0, 0, 0, Duration::ZERO, Claim::Made);
-        let (kept, orphaned) = (false, false);
-        Self { ready, max_ttl, high_water, floor, epoch, seal, kept, orphaned, waited, claim }
+        let (kept, orphaned, asked, serves) = (false, false, false, Serves::After);
+        Self {
+            ready,
+            max_ttl,
+            high_water,
+            floor,
+            epoch,
+            seal,
+            kept,
+            orphaned,
+            waited,
+            claim,
+            serves,
+            asked,
+        }
     }
 
     /// The same with this claim.
     #[must_use]
     pub const fn claimed(self, claim: Claim) -> Self {
         Self { claim, ..self }
+    }
+
+    /// The same, of a node that serves so, and whether it was asked to end the change.
+    #[must_use]
+    pub const fn serving(self, serves: Serves, asked: bool) -> Self {
+        Self { serves, asked, ..self }
     }
 
     /// The same with this epoch.
@@ -141,6 +164,12 @@ pub enum Errand {
     /// The node's longest ttl becomes the longest that a client told it since `WatchMaxTtl` with this number. If
     /// another number has begun since, nothing is lowered.
     LowerMaxTtl(u32),
+    /// The node is taken from its list if its record is of an earlier generation than the asker's, and joins again.
+    TakeEarlier,
+    /// A node that serves the list before the change serves clients with both lists alone from now on.
+    Seal,
+    /// A node of the list behind the change serves that list from now on, with counters above this number.
+    Open(u64),
 }
 
 /// What a look at a node's marker asks for, besides reading it.
@@ -167,13 +196,16 @@ pub struct Join {
     pub waited: Option<(u64, Duration)>,
     /// The further purpose of the look.
     pub errand: Option<Errand>,
+    /// The generation of the asker's list, as far as it knows; zero if it knows none.
+    pub generation: u32,
 }
 
 impl Join {
     /// A look that changes nothing on a ready node.
     pub const fn look(max_ttl: Duration) -> Self {
-        let (force, after, waited, errand) = (None, 0, None, None);
-        Self { max_ttl, force, lost: false, after, orphaned: false, seal: false, waited, errand }
+        let (force, after, waited, errand, generation) = (None, 0, None, None, 0);
+        let (lost, orphaned, seal) = (false, false, false);
+        Self { max_ttl, force, lost, after, orphaned, seal, waited, errand, generation }
     }
 
     /// The same, and a node that is ready in this epoch has to join again.
@@ -210,6 +242,12 @@ impl Join {
     #[must_use]
     pub const fn errand(self, errand: Errand) -> Self {
         Self { errand: Some(errand), ..self }
+    }
+
+    /// The same, of a client whose list has this generation.
+    #[must_use]
+    pub const fn generation(self, generation: u32) -> Self {
+        Self { generation, ..self }
     }
 
     /// The same, and a ready node is sealed.

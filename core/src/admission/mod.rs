@@ -59,6 +59,7 @@
 //! They are tested, each by name, in `tests/proof/protocol/admission`.
 
 mod admitting;
+mod changing;
 mod clock;
 mod clock_fault;
 mod clock_survey;
@@ -75,6 +76,7 @@ use alloc::{boxed::Box, collections::VecDeque, vec, vec::Vec};
 use core::time::Duration;
 
 pub(super) use self::schedule::READ_EVERY;
+use self::{changing::Change, clock_fault::Clocks, standing::NodeRecord};
 pub use self::{
     clock::NodeClock,
     clock_fault::ClockFault,
@@ -86,9 +88,10 @@ pub use self::{
     standing::{Standing, VoteBlock, VoteGuard},
     step::ProbeStep,
 };
-use self::{clock_fault::Clocks, standing::NodeRecord};
 use crate::{
     command::{EpochMark, NodeId},
+    members::{Members, Relation},
+    node_set::NodeSet,
     round::Quorum,
     time::Timestamp,
 };
@@ -98,6 +101,9 @@ use crate::{
 pub struct Admission {
     quorum: Quorum,
     policy: AdmissionPolicy,
+    /// The list or lists of this client, in the generation that the nodes told. `None` where nodes keep no list.
+    members: Option<Members>,
+    change: Change,
     /// The longest ttl of this client.
     own: Duration,
     /// Whether `MaxTtlRaised` was already reported.
@@ -127,6 +133,8 @@ impl Admission {
         Self {
             quorum,
             policy,
+            members: None,
+            change: Change::default(),
             own: max_ttl,
             raised: false,
             longest_round,
@@ -137,6 +145,12 @@ impl Admission {
             next_look: None,
             news: VecDeque::new(),
         }
+    }
+
+    /// The same for a client with this list, or with both lists of a change.
+    #[must_use]
+    pub fn with_members(self, members: Members) -> Self {
+        Self { members: Some(members), ..self }
     }
 
     /// The standing of a node.
@@ -152,10 +166,9 @@ impl Admission {
     /// A look with this client's longest ttl. If a node belongs to another list and no majority was let in for this
     /// list, the look withdraws this list's claims: the list may be wrong.
     pub(super) fn look(&self) -> Join {
-        let look = Join::look(self.own);
-        let made =
-            |record: &&NodeRecord| record.marker.is_some_and(|marker| marker.claim == Claim::Made);
-        let is_made = self.nodes.iter().filter(made).count() >= self.quorum.needed();
+        let look = Join::look(self.own).generation(self.generation());
+        let is_made = |marker: &Marker| marker.claim == Claim::Made;
+        let is_made = self.quorum.is_met_before_by(self.marked(is_made));
         if is_made || !self.has_others() { look } else { look.errand(Errand::Withdraw) }
     }
 
@@ -168,7 +181,24 @@ impl Admission {
 
     /// Whether a node belongs to another list, by its last answer.
     pub(super) fn has_others(&self) -> bool {
-        self.nodes.iter().any(|record| record.of_others)
+        self.nodes.iter().any(|record| record.relation.is_some())
+    }
+
+    /// Whether a node has said so of its record.
+    pub(super) fn is_told(&self, relation: impl Fn(Relation) -> bool) -> bool {
+        self.nodes.iter().filter_map(|record| record.relation).any(relation)
+    }
+
+    /// The nodes whose last marker is so.
+    pub(super) fn marked(&self, is: impl Fn(&Marker) -> bool) -> NodeSet {
+        let is = |record: &NodeRecord| record.marker.as_ref().is_some_and(&is);
+        let nodes = self.nodes.iter().enumerate().filter(|(_, record)| is(record));
+        nodes.map(|(index, _)| NodeId::new(index)).collect()
+    }
+
+    /// The generation of this client's list, by what the nodes have told.
+    pub fn generation(&self) -> u32 {
+        self.members.as_ref().map_or(0, Members::generation)
     }
 
     /// How long a node is kept from voting: the longest ttl, a tenth for clocks that run at other rates,
@@ -275,12 +305,30 @@ impl Admission {
         !core::mem::replace(&mut record.unreadable, true)
     }
 
-    /// The node belongs to another list of nodes.
-    pub fn handle_other_members(&mut self, node: NodeId) {
-        if let Some(record) = self.nodes.get_mut(node.index()) {
-            record.of_others = true;
+    /// The node's record says that it serves another list. Returns what that means. A later generation of our own list
+    /// is the one from now on: what was known of all nodes was of an earlier one.
+    pub fn handle_other_members(&mut self, node: NodeId, record: &Members) -> Relation {
+        let relation = self.members.as_ref().map_or(Relation::Others, |ours| ours.relation(record));
+        if let Relation::Later(generation) | Relation::Into(generation) = relation
+            && generation > self.generation()
+        {
+            self.members = self.members.take().map(|ours| ours.at(generation));
+            self.change = Change::default();
+            self.nodes.iter_mut().for_each(NodeRecord::handle_replaced);
         }
-        let _ = self.handle_unreadable(node);
+        if let Some(known) = self.nodes.get_mut(node.index()) {
+            known.relation = Some(relation);
+        }
+        match relation {
+            Relation::Left | Relation::Others => {
+                let _ = self.handle_unreadable(node);
+            }
+            // It is looked at again: with the later generation, or to see whether it is open, or to take it.
+            Relation::Later(_) | Relation::Into(_) | Relation::Earlier => {
+                let _ = self.handle_not_admitted(node);
+            }
+        }
+        relation
     }
 
     /// Reports once that a node in use knew no ttl as long as this client's.

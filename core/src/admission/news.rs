@@ -39,6 +39,13 @@ pub enum AdmissionNews {
         /// This client's longest ttl.
         to: Duration,
     },
+    /// A majority of the list before a change is sealed. The nodes of the list behind it are opened after this wait.
+    Sealed {
+        /// How long.
+        wait: Duration,
+    },
+    /// This client opens the nodes of the list behind a change, as the first.
+    Opened,
     /// Clock jumps were judged: per node with a jump, whose clock is to blame.
     Judged(Box<[Option<ClockFault>]>),
 }

@@ -11,6 +11,7 @@ use core::{iter, mem};
 use super::{
     Admission, ConnectionView, Join, Marker, Standing, VoteGuard,
     admitting::Candidate,
+    changing::Changing,
     clock_survey::{self, ClockSurvey},
     connection_view,
     step::{ProbeStep, look_at},
@@ -62,6 +63,8 @@ enum Stage {
         candidate: Candidate,
         due: VecDeque<NodeId>,
     },
+    /// The fleet goes on to its next list.
+    Changing(Changing),
     Over,
 }
 
@@ -154,7 +157,7 @@ impl Probe {
             return;
         }
         let takes = match &self.stage {
-            Stage::Reading { .. } | Stage::JoiningAgain { .. } => true,
+            Stage::Reading { .. } | Stage::JoiningAgain { .. } | Stage::Changing(_) => true,
             Stage::Admitting { candidate, .. } => candidate.takes(node, &marker),
             _ => false,
         };
@@ -276,8 +279,15 @@ impl Probe {
                         self.stage = Stage::Admitting { candidate, due };
                         Some(step)
                     }
-                    None => self.admit_next(admission, due),
+                    None => self.admit_next(admission, due, now),
                 }
+            }
+            Stage::Changing(mut changing) => {
+                let step = changing.poll(admission, &self.heard, now);
+                if step.is_some() {
+                    self.stage = Stage::Changing(changing);
+                }
+                step
             }
             Stage::Over => None,
         }
@@ -302,17 +312,25 @@ impl Probe {
         }
     }
 
-    fn choose(&mut self, admission: &Admission, now: Timestamp) -> Option<ProbeStep> {
-        self.admit_next(admission, admission.due(now).into())
+    fn choose(&mut self, admission: &mut Admission, now: Timestamp) -> Option<ProbeStep> {
+        let due = admission.due(now).into();
+        self.admit_next(admission, due, now)
     }
 
     fn admit_next(
         &mut self,
-        admission: &Admission,
+        admission: &mut Admission,
         mut due: VecDeque<NodeId>,
+        now: Timestamp,
     ) -> Option<ProbeStep> {
-        let candidate =
-            iter::from_fn(|| due.pop_front()).find_map(|node| Candidate::new(admission, node))?;
+        let next =
+            iter::from_fn(|| due.pop_front()).find_map(|node| Candidate::new(admission, node));
+        let Some(candidate) = next else {
+            let mut changing = Changing::Begun;
+            let step = changing.poll(admission, &[], now)?;
+            self.stage = Stage::Changing(changing);
+            return Some(step);
+        };
         let look = admission.look();
         self.stage = Stage::Admitting { candidate, due };
         Some(look_at(admission.everyone().collect(), look))

@@ -15,6 +15,9 @@ const AGAIN: Duration = Duration::from_millis(500);
 /// How often ready nodes are looked at too. The older the last reading of a clock is, the larger a jump it can miss.
 pub(crate) const READ_EVERY: Duration = Duration::from_secs(10);
 
+/// The same during a change: a client with the new list alone may ask for its end.
+const ASKED_EVERY: Duration = Duration::from_secs(1);
+
 /// The shortest sleep until the next look: a slow steady clock is behind when the sleep ends.
 const SHORTEST: Duration = Duration::from_millis(50);
 
@@ -23,7 +26,8 @@ impl Admission {
     pub fn begin_probe(&mut self, now: Timestamp) -> Probe {
         let everyone = self.next_look.is_some_and(|at| now >= at);
         if everyone || self.next_look.is_none() {
-            self.next_look = Some(now.saturating_add(READ_EVERY));
+            let every = if self.is_changing() { ASKED_EVERY } else { READ_EVERY };
+            self.next_look = Some(now.saturating_add(every));
         }
         Probe::new(everyone)
     }

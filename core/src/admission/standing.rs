@@ -9,6 +9,7 @@ use core::time::Duration;
 use super::{Admission, AdmissionBlock, Floor, Marker};
 use crate::{
     command::{EpochMark, NodeId},
+    members::Relation,
     time::Timestamp,
 };
 
@@ -93,8 +94,8 @@ pub(super) struct NodeRecord {
     identity: Option<Arc<str>>,
     /// Whether its marker could not be read or set, for a reason that does not pass by itself.
     pub(super) unreadable: bool,
-    /// Whether it belongs to another list of nodes, by its last answer.
-    pub(super) of_others: bool,
+    /// What its last answer said of another list that it belongs to.
+    pub(super) relation: Option<Relation>,
     /// The longest ttl that it is known to have been told.
     pub(super) max_ttl: Duration,
     /// Why the last attempt did not admit it.
@@ -152,7 +153,7 @@ impl NodeRecord {
         self.marker = None;
         self.newest = 0;
         self.unreadable = false;
-        self.of_others = false;
+        self.relation = None;
         self.lapse();
     }
 
@@ -168,7 +169,7 @@ impl NodeRecord {
             return false;
         }
         self.newest = marker.epoch;
-        self.of_others = false;
+        self.relation = None;
         // A node that kept its data tells a shorter ttl only where an operator has lowered it.
         let lasts = marker.ready && self.marker.is_some_and(|before| before.epoch == marker.epoch);
         self.max_ttl = if lasts { marker.max_ttl } else { self.max_ttl.max(marker.max_ttl) };
@@ -215,6 +216,9 @@ impl NodeRecord {
         Err(match self.standing {
             Standing::Ready => return Ok(()),
             Standing::Unknown if self.unreadable => VoteBlock::MarkerUnreadable,
+            Standing::Unknown if matches!(self.relation, Some(Relation::Into(_))) => {
+                VoteBlock::HeldBack(AdmissionBlock::NotOpen)
+            }
             Standing::Unknown if self.jumped_in.is_some() => VoteBlock::ClockInQuestion,
             Standing::Unknown => VoteBlock::NotLookedAt,
             Standing::Joining { .. } => match self.held_back {

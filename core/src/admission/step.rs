@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::{Floor, Join};
-use crate::command::NodeId;
+use crate::{command::NodeId, members::Serves};
 
 /// The driver's next step for the nodes' standing.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -22,6 +22,8 @@ pub enum ProbeStep {
         epoch: u64,
         /// Where its counters go on.
         floor: Floor,
+        /// Whom it serves from then on.
+        serves: Serves,
     },
     /// The probe is over. The next is due after this pause, or when a node has changed.
     Done(Duration),

@@ -69,7 +69,7 @@ impl NodeStore {
         (known, begins)
     }
 
-    fn begin_epoch(&mut self) {
+    pub(super) fn begin_epoch(&mut self) {
         self.epoch = self.epoch.saturating_add(1);
         (self.seal, self.kept, self.orphaned) = (0, false, false);
         (self.waited, self.joined) = (Duration::ZERO, None);

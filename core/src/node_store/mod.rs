@@ -8,6 +8,7 @@
 
 mod joining;
 mod lines;
+mod members;
 mod news;
 mod readers;
 mod slots;
@@ -18,7 +19,7 @@ use alloc::{collections::BTreeMap, vec::Vec};
 use core::time::Duration;
 
 pub use self::news::{NodeNews, NodeRefusal};
-use self::{news::Telling, stuck::Stuck};
+use self::{members::Record, news::Telling, stuck::Stuck};
 use super::{
     command::{Command, Denial, EpochMark, Granted, Reply},
     fencing::FencingToken,
@@ -93,6 +94,7 @@ pub struct NodeStore {
     /// just jumped tells it.
     joined: Option<Timestamp>,
     ready: bool,
+    record: Record,
 }
 
 /// The counter of a resource, the owner that it was raised for, and that owner's note.

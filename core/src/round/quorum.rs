@@ -92,15 +92,30 @@ impl Quorum {
 
     /// Whether these nodes are a quorum.
     pub const fn is_met_by(self, nodes: NodeSet) -> bool {
+        self.is_met_before_by(nodes) && self.is_met_after_by(nodes)
+    }
+
+    /// Whether these nodes are a majority of the list before the change.
+    pub const fn is_met_before_by(self, nodes: NodeSet) -> bool {
+        let [before, _] = self.lists;
+        nodes.and(before).len() >= majority(before)
+    }
+
+    /// Whether these nodes are a majority of the list behind the change.
+    pub const fn is_met_after_by(self, nodes: NodeSet) -> bool {
+        let [_, after] = self.lists;
+        nodes.and(after).len() >= majority(after)
+    }
+
+    /// All nodes of both lists.
+    pub const fn everyone(self) -> NodeSet {
         let [before, after] = self.lists;
-        nodes.and(before).len() >= majority(before) && nodes.and(after).len() >= majority(after)
+        before.or(after)
     }
 
     /// Whether the others are a quorum, where these nodes are missing.
     pub const fn can_miss(self, nodes: NodeSet) -> bool {
-        let [before, after] = self.lists;
-        before.without(nodes).len() >= majority(before)
-            && after.without(nodes).len() >= majority(after)
+        self.is_met_by(self.everyone().without(nodes))
     }
 
     /// The verdict on the nodes that have granted, and those that will not grant any more.

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     node::{MemoryNode, Node},
-    protocol::{Command, EpochMark, FencingToken, Floor, Join, Resource, Sighting, Target},
+    protocol::{Command, EpochMark, FencingToken, Floor, Join, Resource, Serves, Sighting, Target},
 };
 
 /// The longest ttl that the nodes are told of first.
@@ -223,8 +223,10 @@ impl Pair {
         }
         let floor = Floor::new(known, if wall { self.clock.us() + 60_000_000 } else { 0 });
         let [server, memory] = &self.clients[client].nodes;
-        let server = server.admit(epochs[0], floor).await.map_err(|error| error.to_string());
-        let memory = memory.admit(epochs[1], floor).await.map_err(|error| error.to_string());
+        let server =
+            server.admit(epochs[0], floor, Serves::After).await.map_err(|error| error.to_string());
+        let memory =
+            memory.admit(epochs[1], floor, Serves::After).await.map_err(|error| error.to_string());
         same(server, memory)?;
         self.look_all(plain).await
     }

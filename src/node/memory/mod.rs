@@ -19,7 +19,7 @@ use super::{Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeS
 use super::{Scan, ScanPage, ServerFacts};
 use crate::{
     lock::Lock,
-    protocol::{Command, Floor, Join, Marker, NodeKey, Resource, Sighting, Timestamp},
+    protocol::{Command, Floor, Join, Marker, NodeKey, Resource, Serves, Sighting, Timestamp},
     runtime,
 };
 
@@ -243,7 +243,7 @@ impl Node for MemoryNode {
         Box::pin(std::future::ready(joined))
     }
 
-    fn admit(&self, epoch: u64, floor: Floor) -> NodeFuture<bool> {
+    fn admit(&self, epoch: u64, floor: Floor, _: Serves) -> NodeFuture<bool> {
         let now = wall_us(self.now());
         let admitted = self.running().map(|mut state| state.store.admit(epoch, floor, now));
         Box::pin(std::future::ready(admitted))

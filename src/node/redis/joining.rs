@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     node::{Join, NodeError, Refusal},
-    protocol::{Floor, Marker},
+    protocol::{Floor, Marker, Serves},
 };
 
 /// How often a look is repeated because the data was exchanged meanwhile: a server reports that of all its databases,
@@ -99,8 +99,9 @@ pub(super) async fn admit(
     session: Arc<Session>,
     epoch: u64,
     floor: Floor,
+    serves: Serves,
 ) -> Result<bool, NodeError> {
     let identity = session.identity()?;
-    let script = || codec::admit(session.process(), &identity, epoch, floor);
+    let script = || codec::admit(session.process(), &identity, epoch, floor, serves);
     codec::admitted(&session.vote(script, session.now()).await?)
 }

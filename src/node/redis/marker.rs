@@ -9,7 +9,7 @@ use redis::Value;
 
 use crate::{
     node::NodeError,
-    protocol::{Claim, EpochMark, FencingToken, Marker},
+    protocol::{Claim, EpochMark, FencingToken, Marker, Serves},
 };
 
 /// A marker as a script has told it.
@@ -27,6 +27,8 @@ pub(super) struct CachedMarker {
     kept: bool,
     orphaned: bool,
     claim: Claim,
+    serves: Serves,
+    asked: bool,
     waited_ms: u64,
 }
 
@@ -97,6 +99,12 @@ impl CachedMarker {
                 flags if flags.contains(&b'h') => Claim::Held,
                 _ => Claim::Made,
             },
+            serves: match flags {
+                flags if flags.contains(&b'b') => Serves::Before,
+                flags if flags.contains(&b's') => Serves::Both,
+                _ => Serves::After,
+            },
+            asked: flags.contains(&b'a'),
             waited_ms: number(waited)?,
         })
     }
@@ -156,6 +164,7 @@ impl CachedMarker {
             .kept(self.kept)
             .orphaned(self.orphaned)
             .claimed(self.claim)
+            .serving(self.serves, self.asked)
             .waited(Duration::from_millis(self.waited_ms))
     }
 }

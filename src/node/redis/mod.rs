@@ -53,7 +53,7 @@ use super::{LineState, Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeS
 use super::{Scan, ScanPage, ServerFacts};
 use crate::{
     lock::Lock,
-    protocol::{Command, Floor, Join, Marker, NodeClock, Reply, Resource, Sighting},
+    protocol::{Command, Floor, Join, Marker, NodeClock, Reply, Resource, Serves, Sighting},
 };
 
 /// A Redis or Valkey server, on one multiplexed connection under a supervisor of its own.
@@ -172,8 +172,8 @@ impl Node for RedisNode {
         self.with_session(|session| Box::pin(joining::join(session, join)))
     }
 
-    fn admit(&self, epoch: u64, floor: Floor) -> NodeFuture<bool> {
-        self.with_session(|session| Box::pin(joining::admit(session, epoch, floor)))
+    fn admit(&self, epoch: u64, floor: Floor, serves: Serves) -> NodeFuture<bool> {
+        self.with_session(|session| Box::pin(joining::admit(session, epoch, floor, serves)))
     }
 
     fn holder(&self, resource: Resource, fenced: bool) -> NodeFuture<Sighting> {

@@ -110,6 +110,7 @@ impl Scripted {
         let (connection, driver) = connected.unwrap();
         tokio::spawn(driver);
         let process = Process {
+            generation: Arc::default(),
             run_id: "this".to_owned(),
             database: 0,
             members,

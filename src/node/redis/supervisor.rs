@@ -206,6 +206,7 @@ async fn connect(
         run_id: identity.run_id,
         database: node.address.database(),
         members: context.members().clone(),
+        generation: Arc::default(),
         counter_retention: context.counter_retention(),
     };
     let session = Arc::new(Session::new(

@@ -38,8 +38,8 @@ verb!(RESTORE_READ "read" =
 verb!(RELEASE "one", RELEASE_SET "set", RELEASE_READ "read" =
     ("release.lua" "line.lua" "wake.lua"));
 verb!(LEAVE "one" = ("line.lua" "leave.lua"));
-verb!(JOIN "one" = ("prelude.lua" "tools.lua" "join.lua"));
-verb!(ADMIT "one" = ("prelude.lua" "tools.lua" "admit.lua"));
+verb!(JOIN "one" = ("prelude.lua" "tools.lua" "record.lua" "join.lua"));
+verb!(ADMIT "one" = ("prelude.lua" "tools.lua" "record.lua" "admit.lua"));
 verb!(HOLDER "one", HOLDER_CLASSIC "classic" =
     ("prelude.lua" "tools.lua" "admitted.lua" "holder.lua"));
 verb!(PROCLAIM "one" = ("prelude.lua" "tools.lua" "admitted.lua" "proclaim.lua"));

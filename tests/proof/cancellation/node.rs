@@ -12,7 +12,7 @@ use std::{
 
 use quorlock::{
     node::{MemoryNode, Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus},
-    protocol::{Command, Floor, Join, Marker, Owner, Reply, Resource, Timestamp},
+    protocol::{Command, Floor, Join, Marker, Owner, Reply, Resource, Serves, Timestamp},
     runtime::Runtime,
 };
 use quorlock_harness::SimRuntime;
@@ -357,8 +357,8 @@ impl Node for ScriptedNode {
         self.memory.join(join)
     }
 
-    fn admit(&self, epoch: u64, floor: Floor) -> NodeFuture<bool> {
-        self.memory.admit(epoch, floor)
+    fn admit(&self, epoch: u64, floor: Floor, serves: Serves) -> NodeFuture<bool> {
+        self.memory.admit(epoch, floor, serves)
     }
 
     fn counts_ranges(&self) -> bool {

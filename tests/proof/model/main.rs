@@ -65,6 +65,7 @@ checks![
     admission_silent,
     admission_time,
     admission_tokens,
+    changes,
     doubles,
     exclusive,
     exclusive_cuts,

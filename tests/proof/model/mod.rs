@@ -8,6 +8,7 @@
 //!
 //! Each configuration ends by itself ("exhausted") or at the limits that it is given, which is said in its figures.
 
+pub(crate) mod changes;
 pub(crate) mod configs;
 pub(crate) mod handles;
 pub(crate) mod leases;

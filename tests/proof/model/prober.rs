@@ -74,7 +74,7 @@ impl Prober {
                     self.open[at.index()] = Some(Asked::Look(join));
                 });
             }
-            ProbeStep::Admit { node, epoch, floor } => {
+            ProbeStep::Admit { node, epoch, floor, .. } => {
                 self.open[node.index()] = Some(Asked::Admit(epoch, floor));
             }
             ProbeStep::Done(_) => self.probe = None,

@@ -106,6 +106,21 @@ pub(crate) struct Found {
     pub(crate) seconds: f64,
 }
 
+impl Found {
+    /// What another search has seen beside this one.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.states += other.states;
+        self.steps += other.steps;
+        self.seconds += other.seconds;
+        self.cut |= other.cut;
+        for (what, count) in &other.sometimes.0 {
+            self.sometimes.note(what, false);
+            let seen = self.sometimes.0.iter_mut().find(|(name, _)| name == what);
+            seen.into_iter().for_each(|(_, seen)| *seen += count);
+        }
+    }
+}
+
 /// One state of so many is tried for whether all ends well from there.
 const HEALED: usize = 251;
 

@@ -113,7 +113,8 @@ finds! {
     faults_45_to_54_are_found_each_by_its_property: 44..54,
     faults_55_to_74_are_found_each_by_its_property: 54..74,
     faults_75_to_88_are_found_each_by_its_property: 74..88,
-    faults_from_89_on_are_found_each_by_its_property: 88..,
+    faults_89_to_107_are_found_each_by_its_property: 88..107,
+    faults_from_108_on_are_found_each_by_its_property: 107..,
 }
 
 #[test]

@@ -214,7 +214,7 @@ impl Admitting {
                         self.probe.handle_marker(&mut self.admission, node, marker, start());
                     }
                 }
-                ProbeStep::Admit { node, epoch, floor } => {
+                ProbeStep::Admit { node, epoch, floor, .. } => {
                     assert_eq!(node.index(), self.node);
                     self.admits = Some((epoch, floor));
                     return false;

@@ -2,7 +2,13 @@
 //!
 //! It decides what a marker in an answer says, and that a node which is another fleet's, or a replica, must not vote.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
 
 use redis::Value;
 
@@ -15,7 +21,7 @@ use super::{
 };
 use crate::{
     node::{Join, NodeError},
-    protocol::{Errand, Floor, Members, validity},
+    protocol::{Errand, Floor, Members, Serves, validity},
 };
 
 /// The process and the database behind a connection.
@@ -24,10 +30,26 @@ pub(in crate::node::redis) struct Process {
     pub(in crate::node::redis) run_id: String,
     /// The number of the database. Two that are swapped keep their keys, and so their markers.
     pub(in crate::node::redis) database: i64,
-    /// The fleet that the node is configured for.
+    /// The fleet that the node is configured for, in the first generation.
     pub(in crate::node::redis) members: Members,
+    /// The generation with which it was looked at last.
+    pub(in crate::node::redis) generation: Arc<AtomicU32>,
     /// How long the node keeps a counter that is not used.
     pub(in crate::node::redis) counter_retention: Duration,
+}
+
+impl Process {
+    /// The members in this generation, or in the last one that was looked with.
+    fn members_at(&self, generation: u32) -> Members {
+        let generation = match generation {
+            0 => self.generation.load(Ordering::Acquire),
+            _ => {
+                self.generation.store(generation, Ordering::Release);
+                generation
+            }
+        };
+        if generation <= 1 { self.members.clone() } else { self.members.at(generation) }
+    }
 }
 
 /// What a look has shown.
@@ -56,6 +78,9 @@ pub(in crate::node::redis) fn look(
         Errand::TakeOver => "t".to_owned(),
         Errand::WatchMaxTtl(number) => format!("x{number}"),
         Errand::LowerMaxTtl(number) => format!("d{number}"),
+        Errand::TakeEarlier => "y".to_owned(),
+        Errand::Seal => "c".to_owned(),
+        Errand::Open(floor) => format!("p{floor}"),
     });
     let letters = asked.into_iter().filter(|(asked, _)| *asked).map(|(_, letter)| letter);
     // No epoch is zero: zero says nothing.
@@ -63,7 +88,7 @@ pub(in crate::node::redis) fn look(
     let args = List::Many(vec![
         Arg::Bytes(process.run_id.as_bytes()),
         Arg::Text(process.database.to_string()),
-        Arg::Bytes(process.members.text().as_bytes()),
+        Arg::Text(process.members_at(join.generation).text().to_owned()),
         Arg::Number(validity::wire_millis(join.max_ttl)),
         // No epoch is zero, so that zero forces nothing.
         Arg::Number(join.force.unwrap_or(0)),
@@ -99,13 +124,16 @@ pub(in crate::node::redis) fn admit<'a>(
     identity: &'a [u8],
     epoch: u64,
     floor: Floor,
+    serves: Serves,
 ) -> Script<'a> {
+    let members = process.members_at(0);
     let args = List::Many(vec![
         Arg::Bytes(identity),
         Arg::Number(epoch),
         Arg::Number(floor.known),
         Arg::Number(floor.wall_us),
-        Arg::Bytes(process.members.text().as_bytes()),
+        Arg::Text(members.text().to_owned()),
+        Arg::Text(members.serving(serves).text().to_owned()),
     ]);
     Script { source: &script::ADMIT, keys: List::Three(OWN), lines: &[], args }
 }

@@ -12,6 +12,7 @@ fn process() -> Process {
         run_id: "abc".to_owned(),
         database: 3,
         members: Members::from_text("1 a,b default"),
+        generation: Arc::default(),
         counter_retention: Duration::from_secs(60),
     }
 }
@@ -38,7 +39,8 @@ fn a_look_says_who_the_server_is_taken_for_and_what_is_asked_of_it() {
     let args = |join| look(&process, join, 17, 5).args;
     let ttl = Duration::from_secs(30);
     let plain = args(Join::look(ttl));
-    let who = [Arg::Bytes(b"abc"), Arg::Text("3".to_owned()), Arg::Bytes(b"1 a,b default")];
+    let who =
+        [Arg::Bytes(b"abc"), Arg::Text("3".to_owned()), Arg::Text("1 a,b default".to_owned())];
     assert_eq!(plain[..3], who);
     let nothing = [
         Arg::Number(30_000),
@@ -106,10 +108,11 @@ fn a_marker_with_a_field_of_another_form_is_none() {
 #[test]
 fn an_admission_is_asked_for_in_the_epoch_that_was_seen_and_is_made_or_not() {
     let process = process();
-    let script = admit(&process, b"abc/0/0", 77, Floor::new(200, 300));
+    let script = admit(&process, b"abc/0/0", 77, Floor::new(200, 300), Serves::After);
     let numbers = [77, 200, 300].map(Arg::Number);
     assert_eq!((&script.args[0], &script.args[1..4]), (&Arg::Bytes(b"abc/0/0"), &numbers[..]));
-    assert_eq!(script.args[4..], [Arg::Bytes(b"1 a,b default")]);
+    let members = Arg::Text("1 a,b default".to_owned());
+    assert_eq!(script.args[4..], [members.clone(), members]);
     assert_eq!(admitted(&told(1, [])), Ok(true));
     assert_eq!(admitted(&told(0, [])), Ok(false));
     assert!(admitted(&told(2, [])).is_err() && admitted(&told(1, [Value::Nil])).is_err());

@@ -185,7 +185,7 @@ local sets_counter = KIND ~= 'read' or takes_hint -- a reader goes on with the c
 if not takes_hint then
   counter = 0
   for index = from, to do
-    local entry = entries[index + 1] or redis.call('HGET', OLDER, KEYS[3 + index])
+    local entry = entries[index + 1] or older_of(KEYS[3 + index])
     sets_counter = sets_counter or not entry
     counter = math.max(counter, entry and counter_of(entry, high_water) or tonumber(redis.call('HGET', NODE, 'floor')))
   end

@@ -19,7 +19,7 @@ end
 -- before the note says that the counter is not of this owner's grant. Not where a leader's record of this owner stands that
 -- is later: `p`, the term and a number, 16 digits each.
 local function keep_note(resource, owner, note)
-  local entry = entry_of(resource) or redis.call('HGET', NODE, 'floor')
+  local entry = redis.call('HGET', COUNTERS, resource) or older_of(resource) or redis.call('HGET', NODE, 'floor')
   local counter = string.match(entry or '', SIXTEEN_DIGITS)
   local is_own = counter and string.sub(entry, 17, 48) == owner
   local record = '^r?p(' .. string.rep('%d', 32) .. ')'

@@ -1,5 +1,5 @@
 -- Reads the marker, and drops counters that were not used for long.
--- ARGV: run_id, database, the members of the fleet, longest ttl in ms, an epoch that must join again (0: none), letters, a random
+-- ARGV: run_id, database, the members of the fleet or both lists of a change, longest ttl in ms, an epoch that must join again (0: none), letters, a random
 -- number, for how many ms a counter that is not used is kept at least, an epoch that one which begins now must be above, an epoch of
 -- which the client knows how long the node has been joining in it (0: none), for how many ms that is, and the node's time in us
 -- behind which w, t, x, d and a hold do nothing (0: none): what comes late would undo what was done since. The letters:
@@ -10,16 +10,21 @@
 --   t  take the node from other members
 --   x and a number  note from now on the longest ttl that is told, and seal a node that is ready, so that each client tells its own
 --   d and that number  the longest ttl becomes the noted one, unless another number has begun since
+--   y  take the node from its members if they are of an earlier generation
+--   c  a node that serves clients with the list before a change serves those with both lists alone from now on
+--   p and a number  a node of the list behind a change serves clients with that list from now on, with counters above the number
 -- {1, now, identity, head, epoch, seal, floor, high_water, longest ttl before, flags, 0} ready; {0, ..., waited} the same, joining,
--- and for how many ms at least; the flags are k (it kept its data), o, and m or h where no node of these members was let in here
--- yet, and they are meant or held. {-5, now, members, seconds} it is of other members for so long, or, -1, they are meant or held;
+-- and for how many ms at least; the flags are k (it kept its data), o, m or h where no node of these members was let in here yet,
+-- and they are meant or held, b or s where it serves clients with the old list too or those with both alone, and a if one with the
+-- new list has asked for the end of the change. {-5, now, members, seconds} it is of other members for so long, or, -1, they are meant or held, or
+-- its change to these members is under way;
 -- {-6, now} it is a replica.
 --
 -- Two lists of nodes that share one have quorums that need not meet. A node that was let in has `members`. Before that a look
 -- writes whom it means to let in, `meant`, which others respect until `meant_until`. A client lets the first node of a list in
 -- once each that answers is held, meant_until = 'held', which does not end. So of two lists one has none.
 local run_id, database, members, max_ttl, force, letters, random, retention, after, waited_in, waited, latest = unpack(ARGV)
-local MEANT = 10000000 -- microseconds; a client looks at a node that is joining twice a second
+local MEANT = 10000000 -- microseconds; a client looks at a node that is joining, or does not serve it yet, twice a second
 local late = tonumber(latest) > 0 and now > tonumber(latest)
 if late then letters = string.gsub(letters, '[wtxd]%d*', '') end
 local function asked(letter) return string.find(letters, letter, 1, true) end
@@ -30,7 +35,7 @@ local replication = redis.call('INFO', 'replication')
 if not string.find(replication, 'role:master', 1, true) then return {-6, now} end
 local of = string.sub(string.match(replication, 'master_replid2:(%x+)') or '', 1, 8)
 local names = {'identity', 'state', 'epoch', 'seal', 'max_ttl', 'floor', 'next_floor', 'high_water',
-  'rotated_at', 'older', 'flags', 'waited', 'members', 'since', 'meant', 'meant_until', 'max_ttl_seen'}
+  'rotated_at', 'older', 'flags', 'waited', 'members', 'since', 'meant', 'meant_until', 'max_ttl_seen', 'next', 'asked'}
 local marker = {}
 for index, value in ipairs(redis.call('HMGET', NODE, unpack(names))) do
   marker[names[index]] = value and value ~= '' and value or nil
@@ -40,16 +45,9 @@ local left = tonumber(marker.meant_until or '') and marker.meant_until - now or 
 -- One that is longer than any is from before the clock went back.
 local meant = marker.meant and (held or left > 0 and left <= MEANT) and marker.meant
 local owner = marker.members or meant or members
-if owner ~= members and not asked('t') then
-  -- Others may have written anything there, of any length.
-  local since = marker.members and string.format('%.0f', time[1] - (tonumber(marker.since) or time[1]))
-  return {-5, now, string.sub(owner, 1, 65536), since or '-1'}
-end
-local process = run_id .. '/' .. database .. '/'
-if of == '00000000' and marker.identity and string.sub(marker.identity, 1, #process) == process then
-  of = string.sub(marker.identity, #process + 1)
-end
-local identity = process .. of
+local both, old, new = records_of(members)
+local function serves(record) return record == both or record ~= nil and (record == old or record == new) end
+local function generation_of(record) return tonumber(string.match(record or '', '^(%d+) ')) or 0 end
 
 -- A server whose memory is full takes no first write of a script that may need more, and any second one: the first does
 -- nothing.
@@ -59,16 +57,40 @@ local function write(...)
   written = true
   redis.call('HSET', NODE, ...)
 end
+
+-- A list of a later generation than its own: the fleet is about to change to it, or has done so.
+local list = not old and string.match(members, '^%d+ (.*)$')
+local function leads_here(record) return list and record and string.match(record, '^%d+ [^> ]+>(.*)$') == list end
+local opens = tonumber(string.match(letters, 'p(%d+)') or '')
+local opens_here = opens and leads_here(marker.members) and generation_of(marker.members) + 1 == generation_of(members)
+local takes = asked('t') or asked('y') and marker.members and generation_of(owner) < generation_of(members)
+if not serves(owner) and not takes and not opens_here then
+  local change = leads_here(owner) and owner or leads_here(marker.next) and marker.next
+  if marker.members and change then
+    if not asked('n') then write('asked', string.format('%.0f', now)) end
+    owner = change
+  end
+  -- Others may have written anything there, of any length.
+  local since = marker.members and string.format('%.0f', time[1] - (tonumber(marker.since) or time[1]))
+  return {-5, now, string.sub(owner, 1, 65536), since or '-1'}
+end
+local process = run_id .. '/' .. database .. '/'
+if of == '00000000' and marker.identity and string.sub(marker.identity, 1, #process) == process then
+  of = string.match(marker.identity, '^%x*', #process + 1)
+end
+local identity = process .. of .. tag_of(marker.members)
 local function mean(until_)
   marker.meant, marker.meant_until = members, until_
   write('meant', members, 'meant_until', until_)
 end
-local taken = owner ~= members
+local same = marker.identity == identity
+local taken = takes and not serves(owner)
 if taken then
-  write('members', '', 'since', '')
+  write('members', '', 'since', '', 'next', '', 'asked', '')
   marker.members = nil
+  identity = process .. of
 end
-if marker.members == members then
+if marker.members then
   meant = nil
 elseif asked('w') then
   if meant == members and not held then write('meant', '', 'meant_until', '') end
@@ -81,6 +103,7 @@ elseif meant ~= members or not held and left < MEANT / 2 then
 end
 local function head()
   local etag = marker.epoch .. '.' .. marker.seal .. '/' .. string.sub(run_id, 1, 8) .. '/' .. database .. '/' .. of
+    .. tag_of(marker.members)
   return etag .. ' ' .. marker.high_water .. ' ' .. marker.next_floor
 end
 local function put_head() redis.call('HSET', COUNTERS, HEAD, head()) end
@@ -92,12 +115,11 @@ for _, name in ipairs({'floor', 'next_floor', 'high_water'}) do
     marker[name], whole = digits(0), false
   end
 end
-local same = marker.identity == identity
 local was_ready = marker.state == 'ready' and same and whole and tonumber(marker.epoch) and tonumber(marker.seal)
   and tonumber(marker.rotated_at) and redis.pcall('HGET', COUNTERS, HEAD) == head()
-  and (marker.older ~= '1' or type(redis.pcall('HGET', OLDER, HEAD)) == 'string')
+  and ((marker.older or '0') == '0' or type(redis.pcall('HGET', OLDER, HEAD)) == 'string')
 -- One that was taken from others, or whose members an operator has deleted, joins again.
-local ready = was_ready and marker.members == members
+local ready = was_ready and marker.members and (opens_here or serves(marker.members))
 -- An operator may admit a node that is joining: docs/deploying.md says how.
 local approved = marker.state == 'approved' and same
 local joining = marker.state == 'joining' and same
@@ -124,6 +146,7 @@ if again or not joining and not ready then
   if approved then
     local floor = digits(math.max(tonumber(redis.call('HGET', NODE, 'floor')) or 0, tonumber(marker.high_water)))
     marker.floor, marker.next_floor, marker.high_water, marker.members = floor, floor, floor, members
+    identity = process .. of .. tag_of(members)
     put_head()
     write('members', members, 'since', time[1], 'meant', '', 'meant_until', '')
   end
@@ -173,6 +196,31 @@ elseif tonumber(max_ttl) > longest then
   write('max_ttl', max_ttl)
 end
 
+-- A change of the list: core/src/admission/changing.rs says why these steps are safe.
+if ready and marker.members == old then
+  if asked('c') then
+    marker.members, marker.seal = members, string.format('%.0f', tonumber(marker.seal) + 1)
+    identity = process .. of .. tag_of(members)
+    write('members', members, 'since', time[1], 'seal', marker.seal, 'identity', identity)
+    put_head()
+  elseif marker.next ~= members and not asked('n') then
+    write('next', members)
+  end
+end
+if ready and opens and opens < NUMBERS_END and (opens_here or old and marker.members ~= new) then
+  -- What was granted stands: the counters become the older generation (2), of which those below the floor do not count.
+  local floor = digits(math.max(opens, tonumber(marker.high_water), tonumber(marker.floor)))
+  marker.members, marker.epoch, marker.seal = new or members, string.format('%.0f', math.max(now, marker.epoch + 1)), '0'
+  marker.floor, marker.next_floor, marker.high_water = floor, floor, floor
+  marker.rotated_at, marker.older, marker.asked = time[1], '2', nil
+  identity = process .. of .. tag_of(marker.members)
+  write('members', marker.members, 'since', time[1], 'identity', identity, 'epoch', marker.epoch, 'seal', '0', 'floor', floor,
+    'next_floor', floor, 'high_water', floor, 'rotated_at', time[1], 'older', '2', 'next', '', 'asked', '')
+  redis.call('UNLINK', OLDER)
+  redis.call('RENAME', COUNTERS, OLDER)
+  put_head()
+end
+
 if ready then
   -- Rotation: the older generation is dropped, this one becomes the older, and a new one begins.
   local age_ms = 1000 * (tonumber(time[1]) - tonumber(marker.rotated_at))
@@ -194,5 +242,8 @@ if ready then
   end
 end
 local claim = marker.members and '' or marker.meant_until == 'held' and 'h' or 'm'
+if old and marker.members then claim = marker.members == old and 'b' or marker.members == both and 's' or '' end
+local asked_for = now - (tonumber(marker.asked or '') or -math.huge)
+if asked_for >= 0 and asked_for < MEANT then claim = claim .. 'a' end
 return {ready and 1 or 0, now, identity, ready and head() or '', marker.epoch, marker.seal, marker.floor,
   marker.high_water, string.format('%.0f', longest), (marker.flags or '') .. claim, string.format('%.0f', has_waited)}

@@ -15,6 +15,14 @@ end
 
 local function entry_of(resource) return redis.call('HGET', COUNTERS, resource) or redis.call('HGET', OLDER, resource) end
 
+-- What the older generation says of a counter. Where the list of nodes has changed since, that is nothing if it is below the floor.
+local function older_of(resource)
+  local entry = redis.call('HGET', OLDER, resource)
+  if not entry then return nil end
+  local floor, older = unpack(redis.call('HMGET', NODE, 'floor', 'older'))
+  return (older ~= '2' or string.sub(entry, 1, 16) >= (floor or '')) and entry or nil
+end
+
 -- A counter as it counts: what others have written is not above our high-water mark.
 local function counter_of(entry, high_water)
   return math.min(tonumber(string.match(entry, SIXTEEN_DIGITS)) or high_water, high_water)

@@ -3,6 +3,7 @@
 pub(crate) mod admission_silent;
 pub(crate) mod admission_time;
 pub(crate) mod admission_tokens;
+pub(crate) mod changes;
 pub(crate) mod doubles;
 pub(crate) mod exclusive;
 pub(crate) mod exclusive_cuts;
@@ -94,6 +95,7 @@ pub(crate) const ALL: &[&Config] = &[
     &admission_silent::CONFIG,
     &admission_time::CONFIG,
     &admission_tokens::CONFIG,
+    &changes::CONFIG,
     &doubles::CONFIG,
     &exclusive::CONFIG,
     &exclusive_cuts::CONFIG,

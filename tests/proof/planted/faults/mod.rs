@@ -7,6 +7,7 @@
 //! hold. They stand by the part of the core that they are in, a file for each; a number is given once, and stays.
 
 mod admission;
+mod changes;
 mod footprints;
 mod handles;
 mod leases;
@@ -54,6 +55,7 @@ pub(crate) static FAULTS: LazyLock<Vec<Fault>> = LazyLock::new(|| {
         semaphores::FAULTS,
         lines::FAULTS,
         nodes::FAULTS,
+        changes::FAULTS,
     ]
     .concat();
     all.sort_unstable_by_key(|fault| fault.number);

@@ -79,7 +79,10 @@ fn m5_its_counters_go_on_above_what_a_sealed_majority_has_said() {
         let step = hand.poll();
         if admits {
             let floor = Floor::new(303, 0);
-            assert_eq!(step, ProbeStep::Admit { node: node(0), epoch: 5, floor });
+            assert_eq!(
+                step,
+                ProbeStep::Admit { node: node(0), epoch: 5, floor, serves: Serves::After }
+            );
             hand.probe.handle_admitted();
             assert_eq!(hand.poll(), look([0], PLAIN));
             hand.says(0, ready(6));
@@ -157,7 +160,10 @@ fn m5_where_a_majority_has_forgotten_all_that_are_joining_are_told_before_the_fi
     (1..3).for_each(|index| hand.says(index, joining(5).orphaned(true)));
     hand.says(3, ready(1).sealed(1));
     let floor = Floor::new(100, WALL + 60_000_000);
-    assert_eq!(hand.poll(), ProbeStep::Admit { node: node(0), epoch: 5, floor });
+    assert_eq!(
+        hand.poll(),
+        ProbeStep::Admit { node: node(0), epoch: 5, floor, serves: Serves::After }
+    );
     // What is said where nobody knows holds for this once: if that fails, all are told and sealed again.
     let mut again = hand.clone();
     assert_eq!(again.begin(), look(0..3, PLAIN));
@@ -247,8 +253,12 @@ fn m7_the_others_are_sealed_once_for_each_epoch_and_not_before_they_could_tell()
     assert_eq!(hand.poll(), look(1..5, PLAIN.seal()));
     (1..5)
         .for_each(|index| hand.says(index, high_of(if index == 1 { 350 } else { 300 }).sealed(1)));
-    let admit =
-        |epoch, known| ProbeStep::Admit { node: node(0), epoch, floor: Floor::new(known, 0) };
+    let admit = |epoch, known| ProbeStep::Admit {
+        node: node(0),
+        epoch,
+        floor: Floor::new(known, 0),
+        serves: Serves::After,
+    };
     assert_eq!(hand.poll(), admit(5, 350));
     // That is not answered, and the node goes on waiting: what was said holds, and what is said beyond it too.
     assert_eq!(hand.poll(), look([0], PLAIN));

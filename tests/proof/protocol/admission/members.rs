@@ -10,7 +10,7 @@ use std::{
     hash::{DefaultHasher, Hash, Hasher},
 };
 
-use quorlock_core::{Claim, Errand};
+use quorlock_core::{Claim, Errand, Members};
 
 use super::*;
 
@@ -188,7 +188,7 @@ impl Search {
                     asker.probe.handle_marker(&mut asker.admission, id, marker, Timestamp::ORIGIN);
                 }
                 None if heard && self.flaw != Flaw::Unheard => {
-                    asker.admission.handle_other_members(id);
+                    asker.admission.handle_other_members(id, &Members::from_text("of others"));
                 }
                 _ => {}
             },
@@ -323,7 +323,10 @@ fn with_a_new_one(others: [Option<Marker>; 2]) -> Hand {
         for (index, other) in (1..3).zip(others) {
             match other {
                 Some(marker) => hand.says(index, marker),
-                None => hand.admission.handle_other_members(node(index)),
+                None => {
+                    hand.admission
+                        .handle_other_members(node(index), &Members::from_text("of others"));
+                }
             }
         }
         if hand.admission.standing(node(0)).waited(hand.now()).is_none() {

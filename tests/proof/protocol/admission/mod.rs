@@ -10,7 +10,7 @@ use std::{sync::Arc, time::Duration};
 
 use quorlock_core::{
     Admission, AdmissionBlock, AdmissionNews, AdmissionPolicy, ClockFault, ConnectionView, Floor,
-    Join, Marker, NodeClock, Probe, ProbeStep, VoteBlock,
+    Join, Marker, NodeClock, Probe, ProbeStep, Serves, VoteBlock,
 };
 
 use super::*;

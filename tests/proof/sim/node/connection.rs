@@ -16,7 +16,7 @@ use futures::FutureExt;
 use quorlock::{
     node::{Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus},
     protocol::{
-        Command, Floor, Join, Marker, NodeClock, Reply, Resource, Sighting, Timestamp,
+        Command, Floor, Join, Marker, NodeClock, Reply, Resource, Serves, Sighting, Timestamp,
         lateness::LATE,
     },
     runtime::Runtime,
@@ -332,8 +332,8 @@ impl Node for SimNode {
         Box::pin(self.send(true, move |server, _| server.look(join)))
     }
 
-    fn admit(&self, epoch: u64, floor: Floor) -> NodeFuture<bool> {
-        Box::pin(self.send(true, move |server, _| server.memory.admit(epoch, floor)))
+    fn admit(&self, epoch: u64, floor: Floor, serves: Serves) -> NodeFuture<bool> {
+        Box::pin(self.send(true, move |server, _| server.memory.admit(epoch, floor, serves)))
     }
 
     fn holder(&self, resource: Resource, fenced: bool) -> NodeFuture<Sighting> {

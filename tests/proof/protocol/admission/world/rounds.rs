@@ -36,7 +36,7 @@ impl World {
                 }
                 client.look_beside(&views, now);
             }
-            ProbeStep::Admit { node, epoch, floor } => {
+            ProbeStep::Admit { node, epoch, floor, .. } => {
                 let asked = Asked::Admit(client.asked, epoch, floor);
                 client.send(node.index(), asked, now);
             }
