@@ -299,6 +299,12 @@ impl Redlock {
         self.engine.end_change();
     }
 
+    /// How long a node that may have forgotten leases waits before it votes, by the longest ttl that the nodes told so far.
+    #[must_use]
+    pub fn quarantine(&self) -> Duration {
+        self.engine.quarantine()
+    }
+
     /// Whether this handle has [`nodes_before`](crate::Builder::nodes_before), and a node of the present list, by its last
     /// answer, does not serve processes with the present list alone.
     #[must_use]

@@ -21,6 +21,12 @@ impl Engine {
         self.admission.lock()
     }
 
+    /// The list or the lists of this handle, in the generation that the nodes told.
+    #[cfg(feature = "inspect")]
+    pub(crate) fn members(&self) -> crate::protocol::Members {
+        self.members.at(self.admission().generation())
+    }
+
     /// Whether a node may be asked for a vote.
     pub(super) fn may_vote(&self, node: NodeId) -> Result<(), NodeError> {
         if self.config.classic {

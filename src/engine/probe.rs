@@ -175,6 +175,10 @@ impl Engine {
         self.fleet.attention.notify_one();
     }
 
+    pub(crate) fn quarantine(&self) -> Duration {
+        self.admission().quarantine()
+    }
+
     /// Whether a node of the new list does not serve clients with that list alone yet.
     pub(crate) fn is_changing(&self) -> bool {
         self.admission().is_changing()

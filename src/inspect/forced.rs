@@ -14,7 +14,7 @@ use crate::{
     holder::{HeldBy, Holder, HolderError, NodeSighting},
     node::NodeError,
     protocol::{
-        FencingToken, Owner, Quorum, Reply, Resource, ResourceError, Timestamp, WaitPolicy,
+        FencingToken, NodeId, NodeSet, Owner, Reply, Resource, ResourceError, Timestamp, WaitPolicy,
     },
     shield::shield,
     text::counted,
@@ -200,10 +200,12 @@ impl Taking<'_> {
         let answers = shield(engine.ask_release(self.resource.clone(), self.owner));
         let answers = engine.process().awaits(answers).await;
         let answers = answers.and_then(Result::ok).ok_or(ForceError::RuntimeEnded)?;
-        let needed = Quorum::of(answers.len()).needed();
         // A node that has refused has no such key, or one of another owner: of that owner it is gone either way.
-        let gone = answers.iter().filter(|answer| answer.is_ok()).count();
-        if gone < needed {
+        let gone = answers.iter().enumerate().filter(|(_, answer)| answer.is_ok());
+        let gone: NodeSet = gone.map(|(index, _)| NodeId::new(index)).collect();
+        let quorum = engine.quorum;
+        if !quorum.is_met_by(gone) {
+            let (gone, needed) = (gone.len(), quorum.needed_beyond(gone));
             let nodes = engine.addresses().zip(answers);
             let nodes =
                 nodes.filter_map(|(address, answer)| Some((Arc::clone(address), answer.err()?)));

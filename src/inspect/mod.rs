@@ -37,7 +37,7 @@ pub use self::{
 use crate::{
     engine::Engine,
     node::{NodeError, NodeState, NodeStatus, ServerFacts},
-    protocol::{AdmissionPolicy, Members, NodeId, Quorum},
+    protocol::{AdmissionPolicy, Members, NodeId},
     shield::shield,
 };
 
@@ -123,10 +123,10 @@ impl Inspection {
         let nodes: Vec<NodeFacts> = nodes.collect();
         let config = &engine.config;
         Self {
-            needed: Quorum::of(nodes.len()).needed(),
+            needed: engine.quorum.needed(),
             nodes,
             over,
-            members: engine.members.clone(),
+            members: engine.members(),
             settings: InspectedSettings {
                 classic: config.classic,
                 node_timeout: config.node_timeout,

@@ -199,7 +199,8 @@ fn danger_key(seen: &Seen<'_>) -> Option<Found> {
 fn max_ttl_differs(Seen { inspection, server, .. }: &Seen<'_>) -> Option<Found> {
     let marker = server.marker.as_ref()?;
     // What a node of others was told says nothing of this fleet.
-    let is_ours = marker.members.as_ref().is_none_or(|members| *members == inspection.members);
+    let is_ours =
+        marker.members.as_ref().is_none_or(|record| inspection.members.served_by(record).is_some());
     let (told, ours) = (marker.max_ttl?, inspection.settings.max_ttl);
     if !is_ours || told <= ours || inspection.settings.classic {
         return None;

@@ -2,6 +2,7 @@
 //!
 //! It decides what the subcommands are called. What each does stands in a module of its name.
 
+mod change;
 mod claim;
 mod max_ttl;
 mod show;
@@ -19,6 +20,7 @@ A node keeps the names of all nodes of its fleet, and refuses every process with
 process told it, and a node that may have forgotten leases does not vote for that long.
 
   quorlock fleet show                 whose each node is, and since when
+  quorlock fleet change               ends the change to another list, while processes with both run
   quorlock fleet claim                takes nodes from a list that nobody uses any more
   quorlock fleet max-ttl 10s          lowers the longest ttl, once every process uses the shorter one")]
 pub(crate) struct Fleet {
@@ -30,6 +32,8 @@ pub(crate) struct Fleet {
 enum Command {
     /// Shows which nodes belong together, as each node says
     Show(show::Show),
+    /// Ends the change to another list of nodes
+    Change(change::Change),
     /// Takes the nodes that belong to another list
     Claim(claim::Claim),
     /// Lowers the longest ttl that the nodes know
@@ -39,6 +43,7 @@ enum Command {
 pub(crate) async fn fleet(asked: Fleet) -> Result<ExitCode, Failure> {
     match asked.command {
         Command::Show(asked) => show::show(asked).await,
+        Command::Change(asked) => change::change(asked).await,
         Command::Claim(asked) => claim::claim(asked).await,
         Command::MaxTtl(asked) => max_ttl::lower(asked).await,
     }

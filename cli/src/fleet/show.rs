@@ -80,7 +80,10 @@ fn marker(node: &NodeFacts) -> Option<&MarkerFacts> {
 pub(super) fn of_others<'a>(inspection: &Inspection, node: &'a NodeFacts) -> Option<&'a Members> {
     match &node.status.state {
         NodeState::Refused(Refusal::OtherMembers { other, .. }) => Some(other),
-        _ => marker(node)?.members.as_ref().filter(|members| **members != inspection.members),
+        _ => marker(node)?
+            .members
+            .as_ref()
+            .filter(|record| inspection.members.served_by(record).is_none()),
     }
 }
 
@@ -95,7 +98,8 @@ fn meant(node: &NodeFacts) -> Option<&Members> {
 fn verdict(inspection: &Inspection) -> Verdict {
     let nodes = &inspection.nodes;
     let is_ours = |node: &&NodeFacts| {
-        marker(node).is_some_and(|marker| marker.members.as_ref() == Some(&inspection.members))
+        let record = marker(node).and_then(|marker| marker.members.as_ref());
+        record.is_some_and(|record| inspection.members.served_by(record).is_some())
     };
     let answer = nodes.iter().filter(|node| node.server.is_ok()).count();
     if nodes.iter().any(|node| of_others(inspection, node).is_some()) {

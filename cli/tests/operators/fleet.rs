@@ -237,3 +237,47 @@ fn a_command_that_raises_the_longest_ttl_says_so_once() {
     let holder = holder.args(["--set", "max_ttl=80s", "r"]).args(on(&cluster.urls())).output();
     assert!(text(&holder.unwrap().stderr).contains(SAYS));
 }
+
+/// From three nodes to five, while processes hold leases. The command is killed at any moment, and begun again.
+#[test]
+fn a_fleet_goes_from_three_nodes_to_five_while_processes_run_and_the_command_is_killed() {
+    let cluster = Cluster::start(5);
+    let (before, after) = (of(&cluster, &[0, 1, 2]), of(&cluster, &[0, 1, 2, 3, 4]));
+    admit(short(&before));
+    let left_behind = connected(short(&before));
+    let lost = left_behind.acquire("left behind").blocking().unwrap();
+    let process = short(&after).nodes_before(before.clone()).blocking_connect().unwrap();
+    let kept = process.acquire("kept").wait(SOON).blocking().unwrap();
+    let (from, to) = (before.join(","), after.join(","));
+    let given = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_quorlock"));
+        command.args(["fleet", "change", "--from", &from, "--to", &to]).args(SHORT).args(more);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    };
+    let asked = given(&[]).output().expect("it runs");
+    assert_eq!(code(&asked), 64, "nobody can be asked: {asked:?}");
+    assert!(process.is_changing() && lost.is_valid());
+    for killed_after in [0, 200, 700, 1_200] {
+        let mut child = given(&["--yes"]).spawn().expect("it runs");
+        std::thread::sleep(std::time::Duration::from_millis(killed_after));
+        child.kill().expect("it is ours");
+        child.wait().expect("it is ours");
+        assert!(kept.is_valid(), "killed after {killed_after} ms");
+    }
+    let done = given(&["--yes"]).output().expect("it runs");
+    println!("{}", text(&done.stdout));
+    assert_eq!(code(&done), 0, "{done:?}");
+    assert!(text(&done.stdout).contains("roll out the new list alone"), "{done:?}");
+    assert!(kept.is_valid(), "{:?}", kept.check());
+    assert!(!lost.is_valid(), "the old list alone");
+    eventually("the process sees that it has ended", SOON, || !process.is_changing());
+    let again = given(&["--yes"]).output().expect("it runs");
+    assert_eq!(code(&again), 0, "{again:?}");
+    assert!(text(&again.stdout).contains("the change has ended before"), "{again:?}");
+    let new = connected(short(&after));
+    assert!(new.try_acquire("kept").blocking().is_err());
+    assert!(new.try_acquire("left behind").blocking().is_ok());
+    let (status, said) = show(&after);
+    assert_eq!(status, 0, "{said:#}");
+}
