@@ -9,6 +9,8 @@ use std::{
 };
 
 use super::{Engine, NodeSlot};
+#[cfg(feature = "inspect")]
+use crate::protocol::Members;
 use crate::{
     node::{NodeError, NodeState, Refusal},
     protocol::{
@@ -23,7 +25,7 @@ impl Engine {
 
     /// The list or the lists of this handle, in the generation that the nodes told.
     #[cfg(feature = "inspect")]
-    pub(crate) fn members(&self) -> crate::protocol::Members {
+    pub(crate) fn members(&self) -> Members {
         self.members.at(self.admission().generation())
     }
 

@@ -56,8 +56,8 @@ macro_rules! of_fleet {
 // `missing` names the nodes that do not vote. Of `nobody_votes` there is one line for all nodes, and its `max_ttl` is that of
 // the fleet: another process may have told the nodes a longer one than this process has, and so made them wait for longer.
 of_fleet! {
-    INFO change_sealed(wait: Duration) [?wait,] "the nodes of the list before the change are sealed; those of the new list are opened after this wait";
-    INFO change_ended() [] "the nodes of the new list are open; clients with the old list alone are refused";
+    INFO change_sealed(wait: Duration) [?wait,] "the old nodes are sealed; the new ones are opened after this wait";
+    INFO change_ended() [] "the new nodes are open; the old list is refused";
     WARN own_clock_jumped(times: u64) [times,] "the clock of this process jumped against those of most nodes";
     ERROR quorum_lost(votes: usize, needed: usize, missing: &dyn Display, notice: Notice)
         [votes, needed, %missing, times = notice.times, lasted = ?notice.lasted,] "quorum lost";
