@@ -39,6 +39,8 @@ const BRISK_THREADS: usize = 4;
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Part {
     pub(crate) nodes: Vec<String>,
+    /// The list before a change, where one is under way.
+    pub(crate) before: Vec<String>,
     pub(crate) register: String,
     pub(crate) ttl: Duration,
     /// The longest ttl, or classic mode.
@@ -67,15 +69,15 @@ impl Part {
     fn to_text(&self, number: usize) -> String {
         let (ttl, max_ttl) = (self.ttl.as_millis(), self.max_ttl.map_or(0, |max| max.as_millis()));
         let Self { register, careless, clients, wants, wall_ahead, .. } = self;
-        let nodes = self.nodes.join(",");
+        let (nodes, before) = (self.nodes.join(","), self.before.join(","));
         format!(
-            "{number} {ttl} {max_ttl} {careless} {clients} {wants:?} {wall_ahead} {register} {nodes}"
+            "{number} {ttl} {max_ttl} {careless} {clients} {wants:?} {wall_ahead} {register} {nodes} {before}"
         )
     }
 
     fn from_text(text: &str) -> (usize, Self) {
         let words: Vec<&str> = text.split(' ').collect();
-        let [number, ttl, max_ttl, careless, clients, wants, wall_ahead, register, nodes] =
+        let [number, ttl, max_ttl, careless, clients, wants, wall_ahead, register, nodes, before] =
             words[..]
         else {
             panic!("no part: {text}")
@@ -83,6 +85,7 @@ impl Part {
         let millis = |word: &str| Duration::from_millis(word.parse().unwrap());
         let part = Self {
             nodes: nodes.split(',').map(str::to_owned).collect(),
+            before: before.split(',').filter(|url| !url.is_empty()).map(str::to_owned).collect(),
             register: register.to_owned(),
             ttl: millis(ttl),
             max_ttl: Some(millis(max_ttl)).filter(|max_ttl| !max_ttl.is_zero()),
@@ -96,7 +99,7 @@ impl Part {
 
     /// The settings of a client of this fleet.
     pub(crate) fn builder(&self) -> Builder {
-        let builder = settings().ttl(self.ttl).nodes(&self.nodes);
+        let builder = settings().ttl(self.ttl).nodes(&self.nodes).nodes_before(&self.before);
         match self.max_ttl {
             Some(max_ttl) => builder.max_ttl(max_ttl),
             None => builder.classic(),
@@ -171,7 +174,7 @@ struct Process {
 /// The processes at work.
 pub(crate) struct Fleet {
     test: &'static str,
-    parts: Vec<Part>,
+    parts: Vec<Mutex<Part>>,
     processes: Vec<Mutex<Option<Process>>>,
     record: Record,
     stopped: AtomicUsize,
@@ -184,7 +187,7 @@ impl Fleet {
         let (record, (stopped, stopped_long)) = (Record::default(), Default::default());
         let mut fleet = Self {
             test,
-            parts: parts.to_vec(),
+            parts: parts.iter().cloned().map(Mutex::new).collect(),
             processes: Vec::new(),
             record,
             stopped,
@@ -196,7 +199,8 @@ impl Fleet {
     }
 
     fn launch(&self, number: usize) -> Process {
-        let mut companion = Companion::start(self.test, PART, self.parts[number].to_text(number));
+        let text = self.part(number).to_text(number);
+        let mut companion = Companion::start(self.test, PART, text);
         let (record, output) = (self.record.clone(), BufReader::new(companion.output()));
         let reader = std::thread::spawn(move || {
             for line in output.lines().map_while(Result::ok) {
@@ -206,6 +210,16 @@ impl Fleet {
             }
         });
         Process { companion, reader }
+    }
+
+    fn part(&self, number: usize) -> MutexGuard<'_, Part> {
+        self.parts[number].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Kills a process, and starts another in its place that plays this part.
+    pub(crate) fn replace(&self, number: usize, part: Part) {
+        *self.part(number) = part;
+        self.kill(number);
     }
 
     /// Kills a process, which does not release what it held, and starts another in its place.
@@ -284,6 +298,7 @@ pub(crate) fn parts(
     let (nodes, register) = (nodes.to_vec(), register.url());
     let part = Part {
         nodes,
+        before: Vec::new(),
         register,
         ttl,
         max_ttl,
@@ -303,6 +318,7 @@ mod tests {
     fn a_part_survives_as_text() {
         let part = Part {
             nodes: vec!["redis://127.0.0.1:1".to_owned(), "redis://127.0.0.1:2".to_owned()],
+            before: vec!["redis://127.0.0.1:4".to_owned()],
             register: "redis://127.0.0.1:3".to_owned(),
             ttl: Duration::from_millis(500),
             max_ttl: Some(SECOND),
@@ -312,7 +328,7 @@ mod tests {
             wall_ahead: -20_000,
         };
         assert_eq!(Part::from_text(&part.to_text(4)), (4, part.clone()));
-        let classic = Part { max_ttl: None, wants: Wants::Sets, ..part };
+        let classic = Part { max_ttl: None, wants: Wants::Sets, before: Vec::new(), ..part };
         assert_eq!(Part::from_text(&classic.to_text(0)), (0, classic));
     }
 }

@@ -16,6 +16,7 @@
 )]
 
 mod burst;
+mod changes;
 mod climb;
 mod drops;
 mod elections;
