@@ -123,7 +123,7 @@ pub use line::{
     ClientId, Entered, InvalidClientId, LineHint, LineNews, ReadAccess, Stand, Ticket, WaitList,
 };
 pub use loss::LossReason;
-pub use members::{Members, Relation, Serves};
+pub use members::{Belongs, Members, Relation, Serves};
 pub use node_set::NodeSet;
 pub use node_store::{NodeKey, NodeNews, NodeRefusal, NodeStore};
 pub use note::{Label, LeaderText, Note, Record};

@@ -35,6 +35,17 @@ pub enum Serves {
     After,
 }
 
+/// What a node tells of another list.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Belongs {
+    /// It belongs to that list.
+    Record,
+    /// A client with that list means to use it, or has it held.
+    Claim,
+    /// It belongs to an earlier list, and a client with both lists has said which one is next.
+    Announced,
+}
+
 /// What the record of a node says to a client that it does not serve.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Relation {
@@ -44,8 +55,10 @@ pub enum Relation {
     Into(u32),
     /// The fleet has left this list.
     Left,
-    /// It has missed a change: its record is of an earlier generation of the fleet.
+    /// It has missed a change: its record is of an earlier generation of this list, or of a change from or to it.
     Earlier,
+    /// A client that changes the list means to let it in.
+    Claimed,
     /// It belongs to another fleet, or to another list in the same generation.
     Others,
 }
@@ -189,7 +202,7 @@ impl Members {
                 Relation::Into(newest(theirs))
             }
             _ if newest(theirs) > newest(ours) => Relation::Left,
-            _ if theirs.generation < ours.generation => Relation::Earlier,
+            _ if theirs.generation < ours.generation && is_kin(ours, theirs) => Relation::Earlier,
             _ => Relation::Others,
         }
     }
@@ -229,6 +242,12 @@ impl Members {
             }
         }
     }
+}
+
+/// Whether their record is of our list, of two the one before the change, or of a change to or from it. Fleets of one name
+/// that have no list in common may be two fleets, and so may one that has the list behind our change.
+fn is_kin(ours: Parts<'_>, theirs: Parts<'_>) -> bool {
+    theirs.names == ours.names || theirs.after == Some(ours.names)
 }
 
 fn names(names: &str) -> impl Iterator<Item = &str> {

@@ -130,9 +130,6 @@ impl Builder {
             return Ok((listed.into_iter().map(|(node, _)| node).collect(), members, quorum));
         }
         self.config.check_node_count(self.before.len())?;
-        if self.config.classic {
-            return Err(ConfigError::ClassicChange);
-        }
         let before = self.open_each(&self.before, self.nodes.len())?;
         let both = members.after(&self.members(&before)?);
         let (after, mut all, mut old) = (NodeSet::below(listed.len()), listed, NodeSet::NONE);
@@ -145,6 +142,9 @@ impl Builder {
             old.insert(NodeId::new(place));
         }
         check_addresses(&all)?;
+        if self.config.classic || all.iter().any(|(node, _)| !node.keeps_members()) {
+            return Err(ConfigError::ChangeUnsupported);
+        }
         if all.len() > MAX_NODES {
             return Err(ConfigError::TooManyNodes { nodes: all.len() });
         }

@@ -30,11 +30,13 @@ pub enum ConfigError {
         /// How many there are.
         nodes: usize,
     },
-    /// A change of the list of nodes needs fencing tokens: in classic mode nodes keep no list. Leave out `nodes_before`.
+    /// A change of the list of nodes needs nodes that keep their list: in classic mode, in memory or of another kind
+    /// they do not. Leave out `nodes_before`.
     #[error(
-        "nodes_before cannot be used in classic mode, where nodes keep no list; leave it out, or leave out classic"
+        "nodes_before needs Redis or Valkey nodes, and tokens: in classic mode, in memory or of another kind nodes keep \
+         no list; leave it out"
     )]
-    ClassicChange,
+    ChangeUnsupported,
     /// URLs cannot be used. Each that is wrong is named, with what to write instead.
     #[cfg(feature = "redis")]
     #[error("{}", wrong_addresses(.wrong))]
@@ -153,7 +155,7 @@ debug_is_text! { enum ConfigError {
     NoNodes,
     TwoNodes,
     TooManyNodes { nodes },
-    ClassicChange,
+    ChangeUnsupported,
     #[cfg(feature = "redis")]
     Address { wrong },
     Environment { wrong },

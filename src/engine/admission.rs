@@ -158,17 +158,18 @@ impl Engine {
                 NodeError::MarkerUnreadable { cause: Box::new(error) }
             }
         };
-        let NodeError::Refused(Refusal::OtherMembers { other, configured, age }) = trouble else {
+        let NodeError::Refused(Refusal::OtherMembers { other, configured, age, belongs }) = trouble
+        else {
             *slot.trouble() = Some(trouble);
             let _ = self.admission().handle_unreadable(node);
             return;
         };
-        let relation = self.admission().handle_other_members(node, &other);
+        let relation = self.admission().handle_other_members(node, &other, belongs);
         let refusal = match relation {
-            Relation::Others => Some(Refusal::OtherMembers { other, configured, age }),
+            Relation::Others => Some(Refusal::OtherMembers { other, configured, age, belongs }),
             Relation::Left => Some(Refusal::MembersChanged { now: other, configured }),
             // The next look knows what to do.
-            Relation::Later(_) | Relation::Into(_) | Relation::Earlier => None,
+            Relation::Later(_) | Relation::Into(_) | Relation::Earlier | Relation::Claimed => None,
         };
         *slot.trouble() = refusal.map(NodeError::Refused);
         self.fleet.attention.notify_one();

@@ -117,7 +117,8 @@ impl NodeStates {
         let ready = self.iter().filter(|(_, state)| *state == NodeState::Ready).count();
         // A fleet whose majority votes goes on without a node that belongs to another list.
         let is_of_handle = |refusal: &Refusal| {
-            let of_others = matches!(refusal, Refusal::OtherMembers { .. });
+            let of_others =
+                matches!(refusal, Refusal::OtherMembers { .. } | Refusal::MembersChanged { .. });
             refusal.is_of_handle() && !(of_others && ready >= needed)
         };
         let is_left = nodes - refused >= needed;

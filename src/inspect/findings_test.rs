@@ -7,7 +7,7 @@ use crate::{
     node::{
         ClockSample, LineState, MarkerFacts, NodeError, NodeState, NodeStatus, Refusal, ServerFacts,
     },
-    protocol::{Members, NodeId},
+    protocol::{Belongs, Members, NodeId},
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -142,6 +142,7 @@ fn a_node_of_others_is_a_warning_beside_a_quorum_and_an_error_without_one() {
             other: others.clone(),
             configured: ours(),
             age: Some(SECOND),
+            belongs: Belongs::Record,
         });
         let marker = facts.server.as_mut().unwrap().marker.as_mut().unwrap();
         (marker.members, marker.max_ttl) = (Some(others.clone()), Some(60 * SECOND));

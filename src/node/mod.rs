@@ -86,6 +86,12 @@ pub trait Node: Send + Sync + fmt::Debug + 'static {
         Box::pin(async move { Ok(futures::future::join_all(calls).await) })
     }
 
+    /// Whether it keeps the list of its fleet's nodes, so that a fleet may change that while clients run
+    /// ([`Builder::nodes_before`](crate::Builder::nodes_before)). The default says no.
+    fn keeps_members(&self) -> bool {
+        false
+    }
+
     /// Reads the node's marker, marks an unadmitted node as joining, and does what else [`Join`] asks for. Through it a
     /// node that restarted without its data does not vote against leases that it has forgotten. A node that cannot
     /// forget returns [`never_forgets`]. Classic mode does not call this.

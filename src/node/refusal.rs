@@ -6,7 +6,10 @@ use std::{sync::Arc, time::Duration};
 
 use thiserror::Error;
 
-use crate::{protocol::Members, text};
+use crate::{
+    protocol::{Belongs, Members},
+    text,
+};
 
 /// Why a node that answers is not allowed to vote. Nothing is left on it; it is checked again from time
 /// to time, so no restart of the client is needed once it is fixed.
@@ -104,6 +107,8 @@ pub enum Refusal {
         configured: Members,
         /// For how long, by its clock, it has been one of them; `None` where a process means to, and no node was let in yet.
         age: Option<Duration>,
+        /// Whether it is one of them, or is about to be.
+        belongs: Belongs,
     },
     /// The fleet has left the list of this process for another one. What this process held is over by then. Give it the
     /// present nodes.
@@ -226,7 +231,7 @@ debug_is_text! { enum Refusal {
     PasswordMissing { message },
     TooOld { version },
     Cluster,
-    OtherMembers { other, configured, age },
+    OtherMembers { other, configured, age, belongs },
     MembersChanged { now, configured },
     NoSuchDatabase { database, message },
     Sentinel,

@@ -425,7 +425,12 @@ fn node_errors_and_refusals() {
         Refusal::NotRedis { message: text() },
         Refusal::NotThrowaway,
         Refusal::Cluster,
-        Refusal::OtherMembers { other: members(), configured: members(), age: None },
+        Refusal::OtherMembers {
+            other: members(),
+            configured: members(),
+            age: None,
+            belongs: quorlock::protocol::Belongs::Claim,
+        },
         Refusal::TooOld { version: text() },
         Refusal::Unidentified,
     ];

@@ -168,6 +168,7 @@ fn a_list_that_is_wrong_is_refused_though_a_quorum_is_left() {
         other: list(&["a", "b"]),
         configured: list(&["b", "c"]),
         age: None,
+        belongs: quorlock::protocol::Belongs::Record,
     };
     assert!(!of(of_others.clone()), "a majority of this list votes, and goes on without it");
     let waits = || Some(Refusal::Replica);

@@ -125,25 +125,126 @@ fn a_change_ends_also_where_an_operator_asks_for_that() {
     assert!(new.try_acquire("r").blocking().is_ok());
 }
 
-/// A node of both lists is away while the change ends: it has missed the seal, and is taken in again when it is back.
+/// A node of both lists is away while the change ends, before or behind the first look of a process with both lists: it has
+/// missed the seal, and is taken in again when it is back. By then no process with both lists may be left.
 #[test]
 fn a_node_that_was_stopped_during_the_change_comes_back_to_the_new_list() {
+    std::thread::scope(|scope| {
+        for (is_announced, stays) in [(false, true), (true, true), (true, false)] {
+            scope.spawn(move || comes_back(is_announced, stays));
+        }
+    });
+}
+
+fn comes_back(is_announced: bool, stays: bool) {
     let cluster = Cluster::start(4);
     let old = ready(of(&cluster, &[0, 1, 2]));
     let first = old.acquire("r").wait(SOON).blocking().unwrap();
     let first_token = token(&first);
     drop(first);
+    let joint = || both(&cluster, &[0, 1, 2], &[0, 1, 3]).blocking_connect().unwrap();
+    if is_announced {
+        let before = joint();
+        before.blocking_ready(SOON).unwrap();
+        eventually("it is announced", SOON, || {
+            cluster[0].run(&["HEXISTS", MARKER, "next"]) == redis::Value::Int(1)
+        });
+    }
     cluster[0].pause();
-    let joint = both(&cluster, &[0, 1, 2], &[0, 1, 3]).blocking_connect().unwrap();
+    let joint = joint();
     joint.blocking_ready(SOON).unwrap();
     let new = of(&cluster, &[0, 1, 3]).build().unwrap();
     let second = new.acquire("r").wait(SOON).blocking().unwrap();
     assert!(token(&second) > first_token);
-    drop((second, joint, old));
+    second.blocking_release().unwrap();
+    drop(old);
+    let joint = Some(joint).filter(|_| stays);
     cluster[0].resume();
     all_ready(&new);
+    drop(joint);
     let third = new.acquire("r").wait(SOON).blocking().unwrap();
     assert!(token(&third) > first_token);
+}
+
+/// Where the new list cannot vote, the old one goes on, though a process asks for the end.
+#[test]
+fn a_change_to_nodes_that_are_down_does_not_begin() {
+    let cluster = Cluster::start(5);
+    let old = ready(of(&cluster, &[0, 1, 2]));
+    let held = old.acquire("r").wait(SOON).blocking().unwrap();
+    cluster[3].kill();
+    cluster[4].kill();
+    let joint = both(&cluster, &[0, 1, 2], &[0, 3, 4]).build().unwrap();
+    let early = of(&cluster, &[0, 3, 4]).build().unwrap();
+    joint.end_change();
+    assert!(early.acquire("r").wait(4 * SECOND).blocking().is_err());
+    assert!(held.is_valid(), "{:?}", held.check());
+    assert!(old.try_acquire("other").blocking().is_ok());
+    for node in 0..3 {
+        let record = cluster[node].run(&["HGET", MARKER, "members"]);
+        let record: String = redis::from_redis_value(record).expect("a record");
+        assert!(record.starts_with("1 ") && !record.contains('>'), "{record}");
+    }
+}
+
+/// Nodes that keep no list cannot tell whether the old one is done with.
+#[test]
+fn nodes_that_keep_no_list_change_nothing_while_clients_run() {
+    let cluster = Cluster::start(1);
+    let memory = quorlock::node::MemoryNode::new;
+    let after = of(&cluster, &[0]).node(memory()).node(memory());
+    let error = after.nodes_before(urls(&cluster, &[0])).build().unwrap_err();
+    assert!(error.to_string().starts_with("nodes_before needs"), "{error}");
+}
+
+/// A neighbour of the same name, which has never changed, is not taken for nodes that have missed a change.
+#[test]
+fn a_neighbour_of_the_same_name_and_an_earlier_generation_is_left_alone() {
+    let cluster = Cluster::start(6);
+    change_with(&cluster, &[0, 1], &[0]);
+    let neighbour = ready(of(&cluster, &[3, 4, 5]));
+    let held = neighbour.acquire("r").wait(SOON).blocking().unwrap();
+    let wrong = both(&cluster, &[0], &[3, 4, 5]).build().unwrap();
+    wrong.end_change();
+    assert!(wrong.acquire("r").wait(3 * SECOND).blocking().is_err());
+    assert!(held.is_valid(), "{:?}", held.check());
+}
+
+/// A change from one list to another, by an operator.
+fn change_with(cluster: &Cluster, before: &[usize], after: &[usize]) {
+    drop(ready(of(cluster, before).danger_allow_two_nodes()));
+    let joint = both(cluster, before, after).danger_allow_two_nodes().blocking_connect().unwrap();
+    joint.blocking_ready(SOON).unwrap();
+    joint.end_change();
+    eventually("it has ended", SOON, || !joint.is_changing());
+}
+
+/// A fleet goes back. Those who are left from the way there do not turn it round again.
+#[test]
+fn a_change_that_is_taken_back_is_over() {
+    let cluster = Cluster::start(4);
+    let (a, b) = ([0, 1, 2], [0, 1, 3]);
+    let old = ready(of(&cluster, &a));
+    let there = both(&cluster, &a, &b).blocking_connect().unwrap();
+    there.blocking_ready(SOON).unwrap();
+    let new = of(&cluster, &b).build().unwrap();
+    drop(new.acquire("r").wait(SOON).blocking().unwrap());
+    let back = both(&cluster, &b, &a).blocking_connect().unwrap();
+    back.blocking_ready(SOON).unwrap();
+    back.end_change();
+    eventually("it has gone back", SOON, || !back.is_changing());
+    let again = of(&cluster, &a).blocking_connect().unwrap();
+    for _ in 0..20 {
+        drop(again.acquire("r").wait(SOON).blocking().unwrap());
+        for left in [&old, &there, &new] {
+            let _ = left.try_acquire("r").blocking();
+        }
+        std::thread::sleep(200 * MS);
+    }
+    let record = cluster[0].run(&["HGET", MARKER, "members"]);
+    let record: String = redis::from_redis_value(record).expect("a record");
+    assert!(record.starts_with("3 ") && !record.contains('>'), "{record}");
+    assert!(new.try_acquire("r").blocking().is_err(), "its list was left");
 }
 
 /// Nobody has both lists: a process with another list is refused, and leaves nothing.
@@ -203,7 +304,8 @@ fn a_sealed_node_serves_both_lists_alone_until_it_is_opened_and_then_the_new_one
     assert_eq!(node.text_of("floor"), "0000000000000900");
     // It has missed a later change.
     assert_eq!(node.look_as("3 a,b,e test", "", "60000", 0).0, -5);
-    assert_eq!(node.look_as("3 a,b,e test", "y", "60000", 0), (0, "h".to_owned()));
+    assert_eq!(node.look_as("3 a,b,e test", "y", "60000", 0).0, -5, "of others, perhaps");
+    assert_eq!(node.look_as("3 a,b,d test", "y", "60000", 0), (0, "h".to_owned()));
     assert_eq!(node.look_as("2 a,b,d test", "y", "60000", 0).0, -5, "an earlier one takes nothing");
 }
 

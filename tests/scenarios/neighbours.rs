@@ -162,7 +162,9 @@ fn a_node_of_another_fleet_is_refused() {
         let other =
             builder.connect_timeout(10 * SECOND).ttl(SECOND).max_ttl(SECOND).build().unwrap();
         let refused = |state: &NodeState| match state {
-            NodeState::Refused(Refusal::OtherMembers { other, configured, age: Some(_) }) => {
+            NodeState::Refused(Refusal::OtherMembers {
+                other, configured, age: Some(_), ..
+            }) => {
                 let is = |members: &Members, fleet: &str, size: usize| {
                     members.fleet() == fleet && members.nodes().count() == size
                 };

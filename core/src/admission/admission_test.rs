@@ -258,7 +258,7 @@ fn what_was_meant_is_given_up_beside_another_list_until_a_majority_is_made() {
         }
         assert_eq!(fleet.has_meant(), has_meant, "{claims:?}");
         assert_eq!(fleet.look(), plain, "{claims:?}: nobody else has a node");
-        fleet.handle_other_members(node(4), &Members::new("other", ["x"]));
+        fleet.handle_other_members(node(4), &Members::new("other", ["x"]), Belongs::Record);
         let look = if gives_up { plain.errand(Errand::Withdraw) } else { plain };
         assert_eq!(fleet.look(), look, "{claims:?}");
     }

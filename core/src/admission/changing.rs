@@ -65,12 +65,12 @@ impl Admission {
     /// Whether this client has two lists, and a node of the new one does not serve clients with that alone.
     pub fn is_changing(&self) -> bool {
         let [before, after] = self.quorum.lists();
-        let open = self.marked(|marker| marker.ready && marker.serves == Serves::After);
+        let open = self.marked(|marker| marker.ready && marker.serves == Some(Serves::After));
         before != after && !after.without(open).is_empty()
     }
 
     /// The nodes that vote for this client and serve so.
-    fn serving(&self, serves: impl Fn(Serves) -> bool) -> NodeSet {
+    fn serving(&self, serves: impl Fn(Option<Serves>) -> bool) -> NodeSet {
         let is_ready = |node: &NodeId| self.standing(*node) == Standing::Ready;
         let those = self.marked(|marker| serves(marker.serves));
         those.iter().filter(is_ready).collect()
@@ -94,17 +94,21 @@ impl Admission {
         if !earlier.is_empty() {
             return Some((Changing::Ending, earlier, Errand::TakeEarlier));
         }
-        let open = self.serving(|serves| serves == Serves::After);
+        let open = self.serving(|serves| serves == Some(Serves::After));
         let closed: Vec<NodeId> = if before == after {
             self.related(|relation| matches!(relation, Relation::Into(_)))
         } else {
-            self.serving(|serves| serves != Serves::After).and(after).iter().collect()
+            self.serving(|serves| serves != Some(Serves::After)).and(after).iter().collect()
         };
         if closed.is_empty() {
             return None;
         }
         if !open.is_empty() {
             return Some((Changing::Ending, closed, Errand::Open(self.largest(open))));
+        }
+        // Where the new list cannot vote, the old one goes on.
+        if !self.quorum.is_met_after_by(self.serving(|_| true)) {
+            return None;
         }
         if let Some((since, floor)) = self.change.sealed {
             if now.saturating_since(since) < self.quarantine() {
@@ -130,7 +134,7 @@ impl Admission {
         let knows = others.iter().filter(|(_, marker)| marker.knows()).map(|(node, _)| *node);
         let knows_before = self.quorum.is_met_before_by(knows.collect());
         if before == after
-            || has(others, |_, marker| marker.serves == Serves::After) && after.contains(node)
+            || has(others, |_, marker| marker.serves == Some(Serves::After)) && after.contains(node)
         {
             Serves::After
         } else if self.sees_seal(others) || !before.contains(node) || !knows_before {
@@ -144,9 +148,9 @@ impl Admission {
     pub(super) fn sees_seal(&self, markers: &[(NodeId, Marker)]) -> bool {
         let [before, after] = self.quorum.lists();
         let is_seal = |node: NodeId, marker: &Marker| match marker.serves {
-            Serves::Before => false,
-            Serves::Both => before.contains(node),
-            Serves::After => true,
+            None | Some(Serves::Before) => false,
+            Some(Serves::Both) => before.contains(node),
+            Some(Serves::After) => true,
         };
         before != after && has(markers, is_seal)
     }
@@ -204,7 +208,9 @@ fn sealed(
     heard: &[(NodeId, Marker)],
 ) -> impl Iterator<Item = (NodeId, Marker)> + Clone {
     let is_sealed = move |(node, marker): &(NodeId, Marker)| {
-        marker.ready && marker.serves != Serves::Before && before.contains(*node)
+        marker.ready
+            && marker.serves.is_some_and(|serves| serves != Serves::Before)
+            && before.contains(*node)
     };
     heard.iter().copied().filter(is_sealed)
 }

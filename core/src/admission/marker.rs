@@ -45,8 +45,8 @@ pub struct Marker {
     pub waited: Duration,
     /// The claim of the asker's list on the node.
     pub claim: Claim,
-    /// Whom the node serves, where the asker has two lists.
-    pub serves: Serves,
+    /// Whom the node serves. `None` where it keeps no list.
+    pub serves: Option<Serves>,
     /// Whether a client with the list behind the change has asked a moment ago for the change to end.
     pub asked: bool,
 }
@@ -55,7 +55,7 @@ impl Marker {
     /// A marker with these values, and a floor and an epoch of zero.
     pub const fn new(ready: bool, max_ttl: Duration, high_water: u64) -> Self {
         let (floor, epoch, seal, waited, claim) = (0, 0, 0, Duration::ZERO, Claim::Made);
-        let (kept, orphaned, asked, serves) = (false, false, false, Serves::After);
+        let (kept, orphaned, asked, serves) = (false, false, false, None);
         Self {
             ready,
             max_ttl,
@@ -81,7 +81,7 @@ impl Marker {
     /// The same, of a node that serves so, and whether it was asked to end the change.
     #[must_use]
     pub const fn serving(self, serves: Serves, asked: bool) -> Self {
-        Self { serves, asked, ..self }
+        Self { serves: Some(serves), asked, ..self }
     }
 
     /// The same with this epoch.
@@ -198,14 +198,16 @@ pub struct Join {
     pub errand: Option<Errand>,
     /// The generation of the asker's list, as far as it knows; zero if it knows none.
     pub generation: u32,
+    /// Whether a node has served the asker in that generation, or has told that it serves it.
+    pub proven: bool,
 }
 
 impl Join {
     /// A look that changes nothing on a ready node.
     pub const fn look(max_ttl: Duration) -> Self {
         let (force, after, waited, errand, generation) = (None, 0, None, None, 0);
-        let (lost, orphaned, seal) = (false, false, false);
-        Self { max_ttl, force, lost, after, orphaned, seal, waited, errand, generation }
+        let (lost, orphaned, seal, proven) = (false, false, false, false);
+        Self { max_ttl, force, lost, after, orphaned, seal, waited, errand, generation, proven }
     }
 
     /// The same, and a node that is ready in this epoch has to join again.
@@ -244,10 +246,10 @@ impl Join {
         Self { errand: Some(errand), ..self }
     }
 
-    /// The same, of a client whose list has this generation.
+    /// The same, of a client whose list has this generation, which a node has proven or not.
     #[must_use]
-    pub const fn generation(self, generation: u32) -> Self {
-        Self { generation, ..self }
+    pub const fn generation(self, generation: u32, proven: bool) -> Self {
+        Self { generation, proven, ..self }
     }
 
     /// The same, and a ready node is sealed.

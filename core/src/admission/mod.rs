@@ -90,7 +90,7 @@ pub use self::{
 };
 use crate::{
     command::{EpochMark, NodeId},
-    members::{Members, Relation},
+    members::{Belongs, Members, Relation, Serves},
     node_set::NodeSet,
     round::Quorum,
     time::Timestamp,
@@ -103,6 +103,10 @@ pub struct Admission {
     policy: AdmissionPolicy,
     /// The list or lists of this client, in the generation that the nodes told. `None` where nodes keep no list.
     members: Option<Members>,
+    /// Whether a node has proven the generation of that list.
+    proven: bool,
+    /// The fleet has left that list. A later change back to it is for processes that are started with it then.
+    left: bool,
     change: Change,
     /// The longest ttl of this client.
     own: Duration,
@@ -134,6 +138,8 @@ impl Admission {
             quorum,
             policy,
             members: None,
+            proven: true,
+            left: false,
             change: Change::default(),
             own: max_ttl,
             raised: false,
@@ -166,7 +172,8 @@ impl Admission {
     /// A look with this client's longest ttl. If a node belongs to another list and no majority was let in for this
     /// list, the look withdraws this list's claims: the list may be wrong.
     pub(super) fn look(&self) -> Join {
-        let look = Join::look(self.own).generation(self.generation());
+        let proven = self.proven && self.members.is_some();
+        let look = Join::look(self.own).generation(self.generation(), proven);
         let is_made = |marker: &Marker| marker.claim == Claim::Made;
         let is_made = self.quorum.is_met_before_by(self.marked(is_made));
         if is_made || !self.has_others() { look } else { look.errand(Errand::Withdraw) }
@@ -256,6 +263,7 @@ impl Admission {
         if !record.handle_marker(marker, now) {
             return false;
         }
+        self.proven |= marker.ready;
         let epoch = |standing: Standing| standing.waited(now).map(|(epoch, _)| epoch);
         let after = epoch(record.standing);
         self.floor = self.floor.max(marker.floor);
@@ -305,13 +313,30 @@ impl Admission {
         !core::mem::replace(&mut record.unreadable, true)
     }
 
-    /// The node's record says that it serves another list. Returns what that means. A later generation of our own list
-    /// is the one from now on: what was known of all nodes was of an earlier one.
-    pub fn handle_other_members(&mut self, node: NodeId, record: &Members) -> Relation {
-        let relation = self.members.as_ref().map_or(Relation::Others, |ours| ours.relation(record));
+    /// The node's record says that it serves another list, or that a client with another list claims it. Returns what that
+    /// means. A later generation of our own list is the one from now on: what was known of all nodes was of an earlier one.
+    pub fn handle_other_members(
+        &mut self,
+        node: NodeId,
+        record: &Members,
+        told: Belongs,
+    ) -> Relation {
+        let ours = self.members.as_ref();
+        let relation = ours.map_or(Relation::Others, |ours| ours.relation(record));
+        let relation = match relation {
+            Relation::Left | Relation::Into(_) if told == Belongs::Claim => Relation::Claimed,
+            // The change is over, and this node has missed it.
+            Relation::Into(_) if told == Belongs::Announced && self.proven => Relation::Earlier,
+            // This client has seen the end of its change, or of its list.
+            Relation::Later(_) if self.left || self.has_ended() => Relation::Left,
+            Relation::Into(_) if self.left => Relation::Left,
+            relation => relation,
+        };
+        self.left |= relation == Relation::Left;
         if let Relation::Later(generation) | Relation::Into(generation) = relation
             && generation > self.generation()
         {
+            self.proven = matches!(relation, Relation::Later(_));
             self.members = self.members.take().map(|ours| ours.at(generation));
             self.change = Change::default();
             self.nodes.iter_mut().for_each(NodeRecord::handle_replaced);
@@ -324,11 +349,18 @@ impl Admission {
                 let _ = self.handle_unreadable(node);
             }
             // It is looked at again: with the later generation, or to see whether it is open, or to take it.
-            Relation::Later(_) | Relation::Into(_) | Relation::Earlier => {
+            Relation::Later(_) | Relation::Into(_) | Relation::Earlier | Relation::Claimed => {
                 let _ = self.handle_not_admitted(node);
             }
         }
         relation
+    }
+
+    /// Whether this client has two lists, and was served as one with the new list.
+    fn has_ended(&self) -> bool {
+        let [before, after] = self.quorum.lists();
+        let is_open = |marker: &Marker| marker.ready && marker.serves == Some(Serves::After);
+        before != after && !self.marked(is_open).is_empty()
     }
 
     /// Reports once that a node in use knew no ttl as long as this client's.

@@ -8,7 +8,7 @@ use core::time::Duration;
 use super::NodeStore;
 use crate::{
     admission::{Errand, Floor, Join, Marker},
-    members::{Members, Relation, Serves},
+    members::{Belongs, Members, Relation, Serves},
     time::Timestamp,
 };
 
@@ -39,7 +39,7 @@ impl NodeStore {
         join: Join,
         members: &Members,
         now: Timestamp,
-    ) -> Result<Marker, Members> {
+    ) -> Result<Marker, (Members, Belongs)> {
         if let Some(record) = self.record.members.clone() {
             let errand = join.errand;
             match (members.served_by(&record), errand) {
@@ -52,6 +52,8 @@ impl NodeStore {
                 }
                 (Some(Serves::Before), _) => self.record.next = Some(members.clone()),
                 (Some(_), _) => {}
+                // A client that knows that the change is over lets it in as one that has forgotten.
+                (None, _) if join.proven && !self.ready && is_into(members, &record) => {}
                 (None, _) => self.take_or_open(join, members, &record, now)?,
             }
         }
@@ -68,16 +70,16 @@ impl NodeStore {
         members: &Members,
         record: &Members,
         now: Timestamp,
-    ) -> Result<(), Members> {
+    ) -> Result<(), (Members, Belongs)> {
         let next = self.record.next.as_ref();
-        let told = next.filter(|next| is_into(members, next)).unwrap_or(record).clone();
+        let announced = next.filter(|next| is_into(members, next)).cloned();
+        let is_into_ours = is_into(members, record) || announced.is_some();
         match (members.relation(record), join.errand) {
-            (Relation::Earlier, Some(Errand::TakeEarlier)) => {
-                self.record = Record::default();
-                self.ready = false;
-                self.epoch = self.epoch.max(join.after);
-                self.begin_epoch();
-                self.fences.clear();
+            (relation, Some(Errand::TakeEarlier))
+                if record.generation() < members.generation()
+                    && (relation == Relation::Earlier || is_into_ours) =>
+            {
+                self.take();
                 Ok(())
             }
             (Relation::Into(generation), Some(Errand::Open(floor)))
@@ -87,12 +89,23 @@ impl NodeStore {
                 Ok(())
             }
             _ => {
-                if is_into(members, &told) {
+                if is_into_ours {
                     self.record.asked = Some(now);
                 }
-                Err(told)
+                let is_sealed = is_into(members, record);
+                Err(match announced.filter(|_| !is_sealed) {
+                    Some(next) => (next, Belongs::Announced),
+                    None => (record.clone(), Belongs::Record),
+                })
             }
         }
+    }
+
+    fn take(&mut self) {
+        self.record = Record::default();
+        self.ready = false;
+        self.begin_epoch();
+        self.fences.clear();
     }
 
     fn open(&mut self, members: Members, floor: u64) {
@@ -116,7 +129,9 @@ impl NodeStore {
         wall_us: u64,
     ) -> bool {
         let record = self.record.members.as_ref();
-        if record.is_some_and(|record| members.served_by(record).is_none()) {
+        let is_ours =
+            |record: &Members| members.served_by(record).is_some() || is_into(members, record);
+        if record.is_some_and(|record| !is_ours(record)) {
             return false;
         }
         let stays = self.kept && record.is_some();

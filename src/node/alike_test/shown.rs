@@ -53,7 +53,7 @@ pub(super) fn looked(marker: &Marker) -> Marker {
     let mut marker = *marker;
     (marker.epoch, marker.high_water) = (0, 0);
     // A node in memory keeps no members.
-    marker.claim = Claim::Made;
+    (marker.claim, marker.serves) = (Claim::Made, None);
     marker
 }
 

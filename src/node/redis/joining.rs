@@ -83,9 +83,9 @@ async fn look_once(session: &Arc<Session>, join: Join) -> Result<Seen, NodeError
             session.learn(exchanges, Arc::new(known));
             Ok(Seen::Marker(marker))
         }
-        Looked::OtherMembers { other, age } => {
+        Looked::OtherMembers { other, age, belongs } => {
             let configured = session.process().members.clone();
-            Err(NodeError::Refused(Refusal::OtherMembers { other, configured, age }))
+            Err(NodeError::Refused(Refusal::OtherMembers { other, configured, age, belongs }))
         }
         Looked::Replica => {
             session.link().give_up(errors::BECAME_A_REPLICA);

@@ -235,9 +235,11 @@ mod tests {
     fn a_marker_is_read_from_numbers_and_from_text() {
         let marker =
             Marker::new(true, Duration::from_secs(5), 200).above(100).in_epoch(77).sealed(1);
+        let marker = marker.serving(Serves::After, false);
         assert_eq!(known(true).marker(), marker);
         let joining =
             Marker::new(false, Duration::from_secs(5), 200).above(100).in_epoch(77).sealed(1);
+        let joining = joining.serving(Serves::After, false);
         let joining = joining.kept(true).orphaned(true).waited(Duration::from_millis(1_500));
         assert_eq!(known(false).marker(), joining);
         assert!(CachedMarker::read(true, &[Value::Nil, Value::Int(1)]).is_none());

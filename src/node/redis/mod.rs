@@ -172,6 +172,10 @@ impl Node for RedisNode {
         self.with_session(|session| Box::pin(joining::join(session, join)))
     }
 
+    fn keeps_members(&self) -> bool {
+        true
+    }
+
     fn admit(&self, epoch: u64, floor: Floor, serves: Serves) -> NodeFuture<bool> {
         self.with_session(|session| Box::pin(joining::admit(session, epoch, floor, serves)))
     }

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     node::{Join, NodeError},
-    protocol::{Errand, Floor, Members, Serves, validity},
+    protocol::{Belongs, Errand, Floor, Members, Serves, validity},
 };
 
 /// The process and the database behind a connection.
@@ -58,7 +58,7 @@ pub(in crate::node::redis) enum Looked {
     /// A marker of this fleet.
     Marker(CachedMarker),
     /// It belongs to these members, for so long; or a client means to use it with them.
-    OtherMembers { other: Members, age: Option<Duration> },
+    OtherMembers { other: Members, age: Option<Duration>, belongs: Belongs },
     /// No marker, since the server is a replica.
     Replica,
 }
@@ -71,7 +71,7 @@ pub(in crate::node::redis) fn look(
     nonce: u32,
     latest: u64,
 ) -> Script<'_> {
-    let asked = [(join.seal, 's'), (join.lost, 'l'), (join.orphaned, 'o')];
+    let asked = [(join.seal, 's'), (join.lost, 'l'), (join.orphaned, 'o'), (join.proven, 'e')];
     let errand = join.errand.map(|errand| match errand {
         Errand::Withdraw => "w".to_owned(),
         Errand::MeanNothing => "n".to_owned(),
@@ -109,9 +109,14 @@ pub(in crate::node::redis) fn looked(answer: &Answer) -> Result<Looked, NodeErro
             .map(Looked::Marker)
             .ok_or_else(|| unexpected("a marker of another form")),
         [Value::Int(-5), _, Value::BulkString(members), Value::BulkString(age)] => {
+            let belongs = match age.as_slice() {
+                b"-1" => Belongs::Claim,
+                b"-2" => Belongs::Announced,
+                _ => Belongs::Record,
+            };
             let age = std::str::from_utf8(age).ok().and_then(|age| age.parse().ok());
             let other = Members::from_text(&String::from_utf8_lossy(members));
-            Ok(Looked::OtherMembers { other, age: age.map(Duration::from_secs) })
+            Ok(Looked::OtherMembers { other, age: age.map(Duration::from_secs), belongs })
         }
         [Value::Int(-6), _] => Ok(Looked::Replica),
         _ => Err(refusal(answer)),

@@ -75,11 +75,12 @@ fn a_look_says_who_the_server_is_taken_for_and_what_is_asked_of_it() {
 fn a_look_shows_a_marker_or_why_there_is_none_for_us() {
     let Ok(Looked::Marker(ready)) = looked(&told(1, fields(HEAD))) else { panic!("no marker") };
     let expected = Marker::new(true, Duration::from_secs(5), 200).above(100).in_epoch(77).sealed(1);
+    let expected = expected.serving(Serves::After, false);
     assert_eq!(ready.marker(), expected.waited(Duration::from_millis(1_500)));
     let Ok(Looked::Marker(joining)) = looked(&told(0, fields(""))) else { panic!("no marker") };
     assert!(!joining.marker().ready);
     for (seconds, expected) in [("90", Some(Duration::from_secs(90))), ("-1", None)] {
-        let Ok(Looked::OtherMembers { other, age }) =
+        let Ok(Looked::OtherMembers { other, age, .. }) =
             looked(&told(-5, [text("1 a,c other"), text(seconds)]))
         else {
             panic!("it is ours")

@@ -2,7 +2,7 @@
 -- ARGV: run_id, database, the members of the fleet or both lists of a change, longest ttl in ms, an epoch that must join again (0: none), letters, a random
 -- number, for how many ms a counter that is not used is kept at least, an epoch that one which begins now must be above, an epoch of
 -- which the client knows how long the node has been joining in it (0: none), for how many ms that is, and the node's time in us
--- behind which w, t, x, d and a hold do nothing (0: none): what comes late would undo what was done since. The letters:
+-- behind which w, t, x, d, y, c and a hold do nothing (0: none): what comes late would undo what was done since. The letters:
 --   s  seal a node that is ready, and hold one that no fleet has yet
 --   l  a node that joins again by force has lost data, and does so also if it is joining
 --   o  a node that is joining in the epoch that the client knows did so while a majority had forgotten
@@ -10,14 +10,15 @@
 --   t  take the node from other members
 --   x and a number  note from now on the longest ttl that is told, and seal a node that is ready, so that each client tells its own
 --   d and that number  the longest ttl becomes the noted one, unless another number has begun since
---   y  take the node from its members if they are of an earlier generation
+--   y  take the node from its members if they are of an earlier generation of the same lists
+--   e  the generation of the members is proven: the change to them is over
 --   c  a node that serves clients with the list before a change serves those with both lists alone from now on
 --   p and a number  a node of the list behind a change serves clients with that list from now on, with counters above the number
 -- {1, now, identity, head, epoch, seal, floor, high_water, longest ttl before, flags, 0} ready; {0, ..., waited} the same, joining,
 -- and for how many ms at least; the flags are k (it kept its data), o, m or h where no node of these members was let in here yet,
 -- and they are meant or held, b or s where it serves clients with the old list too or those with both alone, and a if one with the
 -- new list has asked for the end of the change. {-5, now, members, seconds} it is of other members for so long, or, -1, they are meant or held, or
--- its change to these members is under way;
+-- -2 if that members come next is all that is known;
 -- {-6, now} it is a replica.
 --
 -- Two lists of nodes that share one have quorums that need not meet. A node that was let in has `members`. Before that a look
@@ -26,7 +27,7 @@
 local run_id, database, members, max_ttl, force, letters, random, retention, after, waited_in, waited, latest = unpack(ARGV)
 local MEANT = 10000000 -- microseconds; a client looks at a node that is joining, or does not serve it yet, twice a second
 local late = tonumber(latest) > 0 and now > tonumber(latest)
-if late then letters = string.gsub(letters, '[wtxd]%d*', '') end
+if late then letters = string.gsub(letters, '[wtxdyc]%d*', '') end
 local function asked(letter) return string.find(letters, letter, 1, true) end
 
 -- The same process has other data after it was a replica for a while. Redis then remembers whose, in replid2, until it
@@ -35,7 +36,7 @@ local replication = redis.call('INFO', 'replication')
 if not string.find(replication, 'role:master', 1, true) then return {-6, now} end
 local of = string.sub(string.match(replication, 'master_replid2:(%x+)') or '', 1, 8)
 local names = {'identity', 'state', 'epoch', 'seal', 'max_ttl', 'floor', 'next_floor', 'high_water',
-  'rotated_at', 'older', 'flags', 'waited', 'members', 'since', 'meant', 'meant_until', 'max_ttl_seen', 'next', 'asked'}
+  'rotated_at', 'older', 'flags', 'waited', 'members', 'since', 'meant', 'meant_until', 'max_ttl_seen', 'next', 'next_at', 'asked'}
 local marker = {}
 for index, value in ipairs(redis.call('HMGET', NODE, unpack(names))) do
   marker[names[index]] = value and value ~= '' and value or nil
@@ -44,10 +45,19 @@ local held = marker.meant_until == 'held'
 local left = tonumber(marker.meant_until or '') and marker.meant_until - now or 0
 -- One that is longer than any is from before the clock went back.
 local meant = marker.meant and (held or left > 0 and left <= MEANT) and marker.meant
-local owner = marker.members or meant or members
 local both, old, new = records_of(members)
-local function serves(record) return record == both or record ~= nil and (record == old or record == new) end
 local function generation_of(record) return tonumber(string.match(record or '', '^(%d+) ')) or 0 end
+
+-- Whether a record is of an earlier generation of this list, of two the first. A claim of one gives way: its client did not know better.
+local function is_earlier(record)
+  local first, second, fleet = string.match(record or '', '^%d+ ([^> ]+)>?(%S*) (.*)$')
+  local mine, ours = string.match(members, '^%d+ ([^> ]+)>?%S* (.*)$')
+  local is_kin = first and mine and fleet == ours and (first == mine or second == mine)
+  return is_kin and generation_of(record) < generation_of(members)
+end
+if meant and is_earlier(meant) then meant, held = nil, false end
+local owner = marker.members or meant or members
+local function serves(record) return record == both or record ~= nil and (record == old or record == new) end
 
 -- A server whose memory is full takes no first write of a script that may need more, and any second one: the first does
 -- nothing.
@@ -63,16 +73,22 @@ local list = not old and string.match(members, '^%d+ (.*)$')
 local function leads_here(record) return list and record and string.match(record, '^%d+ [^> ]+>(.*)$') == list end
 local opens = tonumber(string.match(letters, 'p(%d+)') or '')
 local opens_here = opens and leads_here(marker.members) and generation_of(marker.members) + 1 == generation_of(members)
-local takes = asked('t') or asked('y') and marker.members and generation_of(owner) < generation_of(members)
-if not serves(owner) and not takes and not opens_here then
-  local change = leads_here(owner) and owner or leads_here(marker.next) and marker.next
+local announced = not leads_here(marker.members) and leads_here(marker.next) and marker.next
+local takes = asked('t') or asked('y') and marker.members and (is_earlier(owner) or announced)
+  and generation_of(owner) < generation_of(members)
+local joins_here = asked('e') and marker.state == 'joining' and leads_here(marker.members)
+if not serves(owner) and not takes and not opens_here and not joins_here then
+  -- What was announced is so for a while, and to a client that knows that it has happened for ever.
+  local age = now - (tonumber(marker.next_at or '') or 0)
+  if announced and not asked('e') and (age < 0 or age > 6 * MEANT) then announced = nil end
+  local change = leads_here(owner) and owner or announced
   if marker.members and change then
     if not asked('n') then write('asked', string.format('%.0f', now)) end
     owner = change
   end
   -- Others may have written anything there, of any length.
   local since = marker.members and string.format('%.0f', time[1] - (tonumber(marker.since) or time[1]))
-  return {-5, now, string.sub(owner, 1, 65536), since or '-1'}
+  return {-5, now, string.sub(owner, 1, 65536), announced and '-2' or since or '-1'}
 end
 local process = run_id .. '/' .. database .. '/'
 if of == '00000000' and marker.identity and string.sub(marker.identity, 1, #process) == process then
@@ -121,7 +137,7 @@ local was_ready = marker.state == 'ready' and same and whole and tonumber(marker
 -- One that was taken from others, or whose members an operator has deleted, joins again.
 local ready = was_ready and marker.members and (opens_here or serves(marker.members))
 -- An operator may admit a node that is joining: docs/deploying.md says how.
-local approved = marker.state == 'approved' and same
+local approved = marker.state == 'approved' and same and asked('e')
 local joining = marker.state == 'joining' and same
 local again = marker.epoch == force and (ready or joining and asked('l')) or taken
 if again or not joining and not ready then
@@ -203,8 +219,8 @@ if ready and marker.members == old then
     identity = process .. of .. tag_of(members)
     write('members', members, 'since', time[1], 'seal', marker.seal, 'identity', identity)
     put_head()
-  elseif marker.next ~= members and not asked('n') then
-    write('next', members)
+  elseif not asked('n') and (marker.next ~= members or math.abs(now - (tonumber(marker.next_at or '') or 0)) > MEANT / 2) then
+    write('next', members, 'next_at', string.format('%.0f', now))
   end
 end
 if ready and opens and opens < NUMBERS_END and (opens_here or old and marker.members ~= new) then

@@ -166,9 +166,9 @@ impl Client {
                             probe.handle_marker(&mut self.admission, place, marker, now);
                         }
                     }
-                    Some(Err(record)) => {
+                    Some(Err((record, told))) => {
                         self.stamps[own] = None;
-                        let _ = self.admission.handle_other_members(place, &record);
+                        let _ = self.admission.handle_other_members(place, &record, told);
                     }
                     None => {}
                 }

@@ -10,7 +10,7 @@ use std::{
     hash::{DefaultHasher, Hash, Hasher},
 };
 
-use quorlock_core::{Claim, Errand, Members};
+use quorlock_core::{Belongs, Claim, Errand, Members};
 
 use super::*;
 
@@ -188,7 +188,11 @@ impl Search {
                     asker.probe.handle_marker(&mut asker.admission, id, marker, Timestamp::ORIGIN);
                 }
                 None if heard && self.flaw != Flaw::Unheard => {
-                    asker.admission.handle_other_members(id, &Members::from_text("of others"));
+                    asker.admission.handle_other_members(
+                        id,
+                        &Members::from_text("of others"),
+                        Belongs::Record,
+                    );
                 }
                 _ => {}
             },
@@ -324,8 +328,11 @@ fn with_a_new_one(others: [Option<Marker>; 2]) -> Hand {
             match other {
                 Some(marker) => hand.says(index, marker),
                 None => {
-                    hand.admission
-                        .handle_other_members(node(index), &Members::from_text("of others"));
+                    hand.admission.handle_other_members(
+                        node(index),
+                        &Members::from_text("of others"),
+                        Belongs::Record,
+                    );
                 }
             }
         }
