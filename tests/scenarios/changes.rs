@@ -309,6 +309,22 @@ fn a_sealed_node_serves_both_lists_alone_until_it_is_opened_and_then_the_new_one
     assert_eq!(node.look_as("2 a,b,d test", "y", "60000", 0).0, -5, "an earlier one takes nothing");
 }
 
+/// A sealed node that has to join again is let in by a client with the new list only where that knows that the change is over.
+#[test]
+fn a_sealed_node_that_joins_again_is_not_let_in_by_a_client_that_knows_no_end_of_the_change() {
+    let node = Node::empty();
+    assert_eq!(node.look_as(BOTH, "", "60000", 0), (0, "m".to_owned()));
+    assert!(node.admit_as(BOTH));
+    node.set_state("joining");
+    for (list, letters) in [("1 a,b,d test", "e"), (NEW, ""), ("3 a,b,d test", "e")] {
+        assert_eq!(node.look_as(list, letters, "60000", 0).0, -5, "{list} {letters}");
+    }
+    assert!(!node.admit_as("1 a,b,d test") && !node.admit_as("3 a,b,d test"));
+    assert_eq!(node.look_as(NEW, "e", "60000", 0).0, 0);
+    assert!(node.admit_as(NEW));
+    assert_eq!(node.text_of("members"), NEW);
+}
+
 /// What was granted before is counted above.
 #[test]
 fn the_counters_of_a_node_that_is_opened_go_on_above_its_floor() {

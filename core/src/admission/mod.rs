@@ -138,7 +138,7 @@ impl Admission {
             quorum,
             policy,
             members: None,
-            proven: true,
+            proven: false,
             left: false,
             change: Change::default(),
             own: max_ttl,

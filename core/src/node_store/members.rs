@@ -53,7 +53,7 @@ impl NodeStore {
                 (Some(Serves::Before), _) => self.record.next = Some(members.clone()),
                 (Some(_), _) => {}
                 // A client that knows that the change is over lets it in as one that has forgotten.
-                (None, _) if join.proven && !self.ready && is_into(members, &record) => {}
+                (None, _) if join.proven && !self.ready && is_next(members, &record) => {}
                 (None, _) => self.take_or_open(join, members, &record, now)?,
             }
         }
@@ -130,7 +130,7 @@ impl NodeStore {
     ) -> bool {
         let record = self.record.members.as_ref();
         let is_ours =
-            |record: &Members| members.served_by(record).is_some() || is_into(members, record);
+            |record: &Members| members.served_by(record).is_some() || is_next(members, record);
         if record.is_some_and(|record| !is_ours(record)) {
             return false;
         }
@@ -141,6 +141,11 @@ impl NodeStore {
         }
         is_admitted
     }
+}
+
+/// Whether the record is of the change to this very generation.
+fn is_next(members: &Members, record: &Members) -> bool {
+    members.relation(record) == Relation::Into(members.generation())
 }
 
 fn is_into(members: &Members, record: &Members) -> bool {

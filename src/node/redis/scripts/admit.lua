@@ -11,8 +11,9 @@ end
 local both, old, new = records_of(ARGV[5])
 local owner = members or meant
 -- A client with the new list lets in what was sealed for it: it has read nodes that are open.
-local list = not old and string.match(ARGV[5], '^%d+ (.*)$')
-local leads_here = list and members and string.match(members, '^%d+ [^> ]+>(.*)$') == list
+local generation, list = string.match(ARGV[5], '^(%d+) (.*)$')
+local before, next_list = string.match(members or '', '^(%d+) [^> ]+>(.*)$')
+local leads_here = before and not old and next_list == list and before + 1 == generation + 0
 local is_ours = owner == both or owner and (owner == old or owner == new) or leads_here
 if identity ~= ARGV[1] or state ~= 'joining' or epoch ~= ARGV[2] or not is_ours then
   return {0, now}

@@ -72,15 +72,17 @@ end
 local list = not old and string.match(members, '^%d+ (.*)$')
 local function leads_here(record) return list and record and string.match(record, '^%d+ [^> ]+>(.*)$') == list end
 local opens = tonumber(string.match(letters, 'p(%d+)') or '')
-local opens_here = opens and leads_here(marker.members) and generation_of(marker.members) + 1 == generation_of(members)
+local is_next = leads_here(marker.members) and generation_of(marker.members) + 1 == generation_of(members)
+local opens_here = opens and is_next
 local announced = not leads_here(marker.members) and leads_here(marker.next) and marker.next
 local takes = asked('t') or asked('y') and marker.members and (is_earlier(owner) or announced)
   and generation_of(owner) < generation_of(members)
-local joins_here = asked('e') and marker.state == 'joining' and leads_here(marker.members)
+local joins_here = asked('e') and marker.state == 'joining' and is_next
 if not serves(owner) and not takes and not opens_here and not joins_here then
   -- What was announced is so for a while, and to a client that knows that it has happened for ever.
   local age = now - (tonumber(marker.next_at or '') or 0)
-  if announced and not asked('e') and (age < 0 or age > 6 * MEANT) then announced = nil end
+  local is_over = asked('e') and generation_of(owner) < generation_of(members)
+  if announced and not is_over and (age < 0 or age > 6 * MEANT) then announced = nil end
   local change = leads_here(owner) and owner or announced
   if marker.members and change then
     if not asked('n') then write('asked', string.format('%.0f', now)) end
@@ -137,7 +139,7 @@ local was_ready = marker.state == 'ready' and same and whole and tonumber(marker
 -- One that was taken from others, or whose members an operator has deleted, joins again.
 local ready = was_ready and marker.members and (opens_here or serves(marker.members))
 -- An operator may admit a node that is joining: docs/deploying.md says how.
-local approved = marker.state == 'approved' and same and asked('e')
+local approved = marker.state == 'approved' and same and (asked('e') or generation_of(members) <= 1)
 local joining = marker.state == 'joining' and same
 local again = marker.epoch == force and (ready or joining and asked('l')) or taken
 if again or not joining and not ready then
