@@ -551,8 +551,12 @@ async fn a_lease_that_is_picked_up_late_does_not_hide_the_present_one() {
     let redlock = redlock(Redlock::builder().wait(60 * SECOND));
     let worker = redlock.reentrant();
     let mut late = worker.acquire("r").ttl(100 * MS).without_renewal().into_future();
+    let theirs = redlock.acquire("r").await.unwrap();
     begin(&mut late);
-    tokio::time::sleep(200 * MS).await;
+    theirs.release().await.unwrap();
+    // Behind it in the line: it is let in once that lease is over.
+    let after = within(30 * SECOND, redlock.acquire("r")).await.unwrap();
+    after.release().await.unwrap();
     let present = within(30 * SECOND, worker.acquire("r")).await.unwrap();
     let late = late.await.unwrap();
     late.check().unwrap_err();
