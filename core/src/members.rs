@@ -49,7 +49,7 @@ pub enum Belongs {
 /// What the record of a node says to a client that it does not serve.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Relation {
-    /// It serves this list in a later generation than the client knew.
+    /// It serves this list in this generation, which is a later one than the client knew when it asked.
     Later(u32),
     /// It is about to serve this list, in this generation: clients with both lists alone may vote there until then.
     Into(u32),
@@ -197,7 +197,7 @@ impl Members {
             |parts: Parts<'_>| parts.generation.saturating_add(u32::from(parts.after.is_some()));
         let is_into_ours = ours.after.is_none() && theirs.after == Some(ours.names);
         match serving {
-            Some(generation) if generation > ours.generation => Relation::Later(generation),
+            Some(generation) if generation >= ours.generation => Relation::Later(generation),
             _ if is_into_ours && newest(theirs) >= ours.generation => {
                 Relation::Into(newest(theirs))
             }

@@ -328,7 +328,11 @@ impl Admission {
             // The change is over, and this node has missed it.
             Relation::Into(_) if told == Belongs::Announced && self.proven => Relation::Earlier,
             // This client has seen the end of its change, or of its list.
-            Relation::Later(_) if self.left || self.has_ended() => Relation::Left,
+            Relation::Later(generation)
+                if generation > self.generation() && (self.left || self.has_ended()) =>
+            {
+                Relation::Left
+            }
             Relation::Into(_) if self.left => Relation::Left,
             relation => relation,
         };

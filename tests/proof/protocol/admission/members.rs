@@ -10,9 +10,29 @@ use std::{
     hash::{DefaultHasher, Hash, Hasher},
 };
 
-use quorlock_core::{Belongs, Claim, Errand, Members};
+use quorlock_core::{Belongs, Claim, Errand, Members, Relation};
 
 use super::*;
+
+/// The answers to looks of before the generation was known come one behind the other.
+#[test]
+fn a_record_that_serves_this_list_by_now_is_of_no_others() {
+    let (old, new) = (Members::new("f", ["a", "b"]), Members::new("f", ["a", "c"]));
+    for ours in [old.clone(), new.after(&old)] {
+        let mut admission =
+            Admission::new(Quorum::of(3), AdmissionPolicy::Quarantine, TTL, ATTEMPT)
+                .with_members(ours);
+        for place in 0..3 {
+            let relation = admission.handle_other_members(node(place), &old.at(7), Belongs::Record);
+            assert_eq!(relation, Relation::Later(7), "{place}");
+            assert_eq!(
+                admission.may_vote(node(place), Timestamp::ORIGIN),
+                Err(VoteBlock::NotLookedAt)
+            );
+        }
+        assert_eq!(admission.generation(), 7);
+    }
+}
 
 /// The two lists, by the numbers of the nodes.
 type Lists = [&'static [usize]; 2];
