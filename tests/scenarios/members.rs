@@ -91,6 +91,14 @@ fn a_huge_value_in_the_place_of_the_members_is_cut_in_the_answer() {
     assert!(owner.len() < 70_000, "{} bytes", owner.len());
     // An operator takes it.
     assert_eq!(node.look_as(A, "t", TTL, 0), (0, "h".to_owned()));
+    // In a form that has to be searched to its end, and in the place of a claim.
+    let huge = format!("1 {}", "x".repeat(8 << 20));
+    for fields in [[("members", ""), ("meant", &*huge)], [("members", &*huge), ("next", &*huge)]] {
+        node.mark(&fields);
+        for letters in ["", "y", "e"] {
+            assert_eq!(node.look_as("2 a,x test", letters, TTL, 0).0, -5, "{letters}");
+        }
+    }
 }
 
 /// Each letter that could undo later changes is executed a moment after its time, and a moment before.

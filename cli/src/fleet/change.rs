@@ -109,7 +109,7 @@ fn open_in_part(redlock: &Redlock) -> Failure {
 
 fn confirmed() -> Result<bool, Failure> {
     let what = "processes with the old list alone are refused from here on, and nobody can be asked whether any is left";
-    let lost = styled(BAD, "What they hold is lost.");
+    let lost = styled(BAD, "What a process with the old list alone holds is lost.");
     let asked = format!("Every process has both lists, or the new one alone? {lost}");
     ask::confirmed(what, &[asked], "Write yes to end the change")
 }

@@ -50,7 +50,9 @@ local function generation_of(record) return tonumber(string.match(record or '', 
 
 -- Whether a record is of an earlier generation of this list, of two the first. A claim of one gives way: its client did not know better.
 local function is_earlier(record)
-  local first, second, fleet = string.match(record or '', '^%d+ ([^> ]+)>?(%S*) (.*)$')
+  -- Patterns that try no place twice: others may have written anything there, of any length.
+  local first, second, fleet = string.match(record or '', '^%d+ ([^> ]+)>([^> ]+) (.*)$')
+  if not first then first, fleet = string.match(record or '', '^%d+ ([^> ]+) (.*)$') end
   local mine, ours = string.match(members, '^%d+ ([^> ]+)>?%S* (.*)$')
   local is_kin = first and mine and fleet == ours and (first == mine or second == mine)
   return is_kin and generation_of(record) < generation_of(members)
