@@ -4,7 +4,10 @@
 
 use std::time::Duration;
 
-use quorlock::{Builder, ConfigError, NodeStates, Redlock, Settings, node::NodeState};
+use quorlock::{
+    Builder, ConfigError, NodeStates, Redlock, Settings,
+    node::{NodeSpec, NodeState},
+};
 use tokio::time::{Instant, sleep};
 
 use crate::{
@@ -25,8 +28,7 @@ impl Nodes {
             None => Builder::from_env().map_err(|error| wrong(&error))?,
             Some(nodes) => {
                 let settings = Settings::from_env().map_err(|error| wrong(&error))?;
-                let urls = nodes.split(',').map(str::trim).filter(|url| !url.is_empty());
-                Redlock::builder().nodes(urls).settings(settings)
+                Redlock::builder().nodes(NodeSpec::urls(nodes)).settings(settings)
             }
         };
         if let Some(label) = label.filter(|_| std::env::var_os("QUORLOCK_LABEL").is_none()) {

@@ -9,6 +9,7 @@ use super::Builder;
 use crate::{
     config::{Config, ConfigError},
     error::ConnectError,
+    node::NodeSpec,
     redlock::Redlock,
     settings::{self, Settings, SettingsError, WrongVariable},
     suggest::nearest,
@@ -216,8 +217,7 @@ fn of_a_service(name: &str) -> bool {
 }
 
 fn read_nodes(urls: &str, nodes: &mut Vec<String>) -> Result<(), String> {
-    let urls = urls.split(|c: char| c == ',' || c.is_whitespace());
-    nodes.extend(urls.filter(|url| !url.is_empty()).map(str::to_owned));
+    nodes.extend(NodeSpec::urls(urls).map(str::to_owned));
     if nodes.is_empty() {
         return Err("it names no node; write the URLs with commas between them".to_owned());
     }

@@ -164,15 +164,17 @@ impl Engine {
             round_trip: RttEstimator::default(),
             trouble: Lock::new(None),
         };
+        let process = Process::current();
+        let nodes: Box<[NodeSlot]> = nodes.into_iter().map(slot).collect();
+        let moves_within =
+            nodes.iter().map(|slot| slot.node.moves_within()).fold(Duration::ZERO, Duration::max);
         let admission = Admission::new(
             quorum,
             config.admission,
             config.longest_ttl(),
-            config.node_timeout.saturating_mul(2),
+            config.node_timeout.saturating_mul(2).saturating_add(moves_within),
         )
         .with_members(settings.members.clone());
-        let process = Process::current();
-        let nodes: Box<[NodeSlot]> = nodes.into_iter().map(slot).collect();
         let counts_ranges = nodes.iter().all(|slot| slot.node.counts_ranges());
         let (node_timeout, drift) = (config.node_timeout, config.drift());
         let settings_of_client =

@@ -78,6 +78,10 @@ impl Shielded {
     }
 
     /// Whether it picks a free slot; `false` if it panicked.
+    pub(super) fn moves_within(&self) -> Duration {
+        caught(false, || self.0.moves_within()).unwrap_or_default()
+    }
+
     pub(super) fn picks_slots(&self) -> bool {
         caught(false, || self.0.picks_slots()).unwrap_or(false)
     }

@@ -119,6 +119,13 @@ pub trait Node: Send + Sync + fmt::Debug + 'static {
         Box::pin(std::future::ready(Err(error)))
     }
 
+    /// For how long a client may go on using the server that this node was, once another client may use the server that
+    /// it is now. Every quarantine of the handle is longer by that. The default says zero: the node is always the same
+    /// server, or its address is that of one at a time. Asked once, when the handle is built.
+    fn moves_within(&self) -> Duration {
+        Duration::ZERO
+    }
+
     /// Whether an acquire for several fencing tokens (`Command::Acquire`, `count`) raises the counter by that many. If
     /// any node of a handle says no, the default, every acquire of the handle asks for one token. Otherwise a token
     /// that one node counts and another does not would be given twice. Asked once, when the handle is built.

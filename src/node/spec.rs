@@ -10,7 +10,9 @@ use super::{MemoryNode, Node};
 /// A node in a configuration: a URL, or a ready-made [`Node`].
 ///
 /// URLs are `redis://[user:password@]host[:port][/database]`, `rediss://` for TLS (with a TLS feature),
-/// and `unix:///path/to/socket`; `valkey://` and `valkeys://` mean the same. IPv6 addresses stand in
+/// and `unix:///path/to/socket`; `valkey://` and `valkeys://` mean the same.
+/// `redis+sentinel://host[:port],host[:port],…/master[/database]` is the server that Sentinels name as the master
+/// (`docs/deploying.md`, "Sentinel"). IPv6 addresses stand in
 /// brackets. Special characters of a user name and a password are percent-encoded. A socket's database, user and
 /// password stand in the query: `unix:///path/to/socket?db=3&user=app&pass=…`.
 ///
@@ -61,10 +63,45 @@ impl fmt::Debug for Spec {
     }
 }
 
+fn is_between(c: char) -> bool {
+    c == ',' || c.is_whitespace()
+}
+
+/// Where the first URL of a list ends. The hosts of Sentinels have commas between them, up to the name of the master.
+fn end_of_url(list: &str) -> usize {
+    let word = list.find(char::is_whitespace).unwrap_or(list.len());
+    let word = list.get(..word).unwrap_or_default();
+    let hosts = word.split_once("+sentinel://").filter(|(scheme, _)| !scheme.contains(is_between));
+    let from = hosts
+        .map_or(0, |(_, hosts)| word.len() - hosts.len() + hosts.find('/').unwrap_or(hosts.len()));
+    let comma = word.get(from..).and_then(|rest| rest.find(','));
+    comma.map_or(word.len(), |comma| from + comma)
+}
+
 impl NodeSpec {
     /// A node of any kind, shared with other users of it.
     pub fn new(node: Arc<dyn Node>) -> Self {
         Self { spec: Spec::Node(node), name: None }
+    }
+
+    /// The URLs of a list that has commas or blanks between them, as `QUORLOCK_NODES` has. The commas between the Sentinels
+    /// of one URL separate no nodes.
+    ///
+    /// ```
+    /// use quorlock::node::NodeSpec;
+    ///
+    /// let list = "redis+sentinel://10.0.0.1,10.0.0.2,10.0.0.3/mymaster, redis://10.0.0.4";
+    /// let urls: Vec<&str> = NodeSpec::urls(list).collect();
+    /// assert_eq!(urls.len(), 2);
+    /// ```
+    pub fn urls(list: &str) -> impl Iterator<Item = &str> {
+        let mut rest = list;
+        std::iter::from_fn(move || {
+            rest = rest.trim_start_matches(is_between);
+            let (url, behind) = rest.split_at(end_of_url(rest));
+            rest = behind;
+            (!url.is_empty()).then_some(url)
+        })
     }
 
     fn url(url: impl Into<String>) -> Self {

@@ -268,6 +268,59 @@ fn each_wrong_url_is_told_which_part_is_wrong_and_what_to_write() {
 }
 
 #[test]
+fn a_wrong_url_of_sentinels_is_told_which_part_is_wrong() {
+    let master = "the name of the master, of letters, digits, `-`, `.` and `_`, must follow the Sentinels; write `redis+sentinel://host,host,host/mymaster`";
+    let cases = [
+        ("redis+sentinel://s1,s2,s3", UrlPart::Path, master, "redis+sentinel://s1,s2,s3"),
+        (
+            "valkey+sentinel://app:hunter2@s1,s2/",
+            UrlPart::Path,
+            master,
+            "valkey+sentinel://***@s1,s2/",
+        ),
+        (
+            "redis+sentinel://s1,s1/main",
+            UrlPart::Host,
+            "a Sentinel is named twice; name each once",
+            "redis+sentinel://s1,s1/main",
+        ),
+        (
+            "redis+sentinel://s1/main?sentinel_username=hunter2",
+            UrlPart::Query,
+            "there is a user of the Sentinels without a password; add `sentinel_password`",
+            "redis+sentinel://s1/main?***",
+        ),
+        (
+            "redis+sentinels://s1/main",
+            UrlPart::Scheme,
+            "the scheme `redis+sentinels` is not known; did you mean `redis+sentinel://`? (TCP is `redis://`)",
+            "redis+sentinels://s1/main",
+        ),
+    ];
+    for (url, part, reason, shown) in cases {
+        assert_eq!(told(url), (part, format!("in `{shown}` {reason}")), "{url}");
+    }
+}
+
+#[test]
+fn a_list_is_split_at_commas_and_blanks_that_are_not_between_sentinels() {
+    let group = "redis+sentinel://s1,s2:7,s3/main?protocol=3";
+    for (list, urls) in [
+        ("", &[][..]),
+        (" , ,", &[]),
+        ("redis://a", &["redis://a"]),
+        ("redis://a,redis://b redis://c\n", &["redis://a", "redis://b", "redis://c"]),
+        (group, &[group]),
+        (&format!("{group},redis://a"), &[group, "redis://a"]),
+        (&format!("redis://a,{group},{group}"), &["redis://a", group, group]),
+        ("redis+sentinel://s1,s2 redis://a/3", &["redis+sentinel://s1,s2", "redis://a/3"]),
+        ("redis://ü,ü+sentinel://ü,ü/ü,ü", &["redis://ü", "ü+sentinel://ü,ü/ü", "ü"]),
+    ] {
+        assert_eq!(NodeSpec::urls(list).collect::<Vec<_>>(), urls, "{list}");
+    }
+}
+
+#[test]
 fn every_wrong_url_of_a_list_is_named() {
     let urls = ["redis://10.0.0.1:", "redis://10.0.0.2", "redis://app:hunter2@10.0.0.3/x"];
     let error = Redlock::builder().nodes(urls).build().unwrap_err();
@@ -339,14 +392,15 @@ proptest! {
         scheme in one_of(&[
             "redis://", "rediss://", "valkey://", "unix://", "unix:///", "reds://", "http://", "redis:", "redis:/",
             "redis//", "redis", "", " redis://", "REDIS://", "redis://redis://", "::", "//", "re dis://",
+            "redis+sentinel://", "valkey+sentinel://",
         ]),
         user in one_of(&["", ":", "app:", "a@b:", "a/b:", "a#b:", "a?b:", "a b:", "app::", "%:", "localhost:"]),
         password in secret(),
         place in one_of(&[
             "", "host", "10.0.0.1:7401", "[::1]:7401", "[::1", "host:port", "host:", "host:74011", "host/abc",
-            "host/3/4", "::1", "host?db=1", "host#x", "a b", "host:1:2", "/run/redis.sock", "host,other",
+            "host/3/4", "::1", "host?db=1", "host#x", "a b", "host:1:2", "/run/redis.sock", "host,other", "s1,s2:1/main", "s1/main/3",
         ]),
-        query in proptest::option::of(one_of(&["pass=", "password=", "user=app&pass=", "db=1&pass=", "db=x&pass=", ""])),
+        query in proptest::option::of(one_of(&["pass=", "password=", "user=app&pass=", "db=1&pass=", "db=x&pass=", "", "sentinel_password="])),
     ) {
         let url = match query {
             // A secret of a query is a query of its own: a second `?` belongs to it.

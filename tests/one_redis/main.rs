@@ -14,6 +14,7 @@
 )]
 
 mod failover;
+mod group;
 mod kept;
 mod lives_on;
 mod log;

@@ -115,8 +115,7 @@ pub(super) fn given() -> Option<String> {
 }
 
 fn split(nodes: &str) -> Vec<String> {
-    let urls = nodes.split(',').map(str::trim).filter(|url| !url.is_empty());
-    urls.map(str::to_owned).collect()
+    NodeSpec::urls(nodes).map(str::to_owned).collect()
 }
 
 /// Connects. It fails at once where too few nodes are there, and waits for those that may have forgotten.

@@ -3,6 +3,7 @@
 //! Nodes are servers of its own, which may be killed, or the user's, which are cut off, or harmed by the user's
 //! commands. The store is always a server of its own, and no fault touches it.
 
+use quorlock::node::NodeSpec;
 use quorlock_harness::{Cluster, Proxy, Server};
 
 use super::handles::{Handles, Harm};
@@ -30,10 +31,7 @@ impl Which {
 pub(crate) fn which(text: &str) -> Result<Which, String> {
     let which = match text.parse() {
         Ok(count) => Which::Own(count),
-        Err(_) => {
-            let urls = text.split(',').map(str::trim).filter(|url| !url.is_empty());
-            Which::Given(urls.map(str::to_owned).collect())
-        }
+        Err(_) => Which::Given(NodeSpec::urls(text).map(str::to_owned).collect()),
     };
     match which.len() {
         3..=15 => Ok(which),

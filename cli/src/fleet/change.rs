@@ -6,7 +6,10 @@
 use std::{process::ExitCode, time::Duration};
 
 use clap::Args;
-use quorlock::{NodeStates, Redlock, Settings, node::NodeState};
+use quorlock::{
+    NodeStates, Redlock, Settings,
+    node::{NodeSpec, NodeState},
+};
 use tokio::time::{Instant, sleep};
 
 use super::seconds;
@@ -85,13 +88,11 @@ pub(crate) async fn change(asked: Change) -> Result<ExitCode, Failure> {
 impl Change {
     fn builder(&self) -> Result<quorlock::Builder, Failure> {
         let wrong = |error: &dyn std::fmt::Display| Failure::new(Status::Config, error);
-        let urls = |list: &str| -> Vec<String> {
-            let urls = list.split(',').map(str::trim).filter(|url| !url.is_empty());
-            urls.map(str::to_owned).collect()
-        };
         let environment = Settings::from_env().map_err(|error| wrong(&error))?;
         let given: Settings = self.set.join(" ").parse().map_err(|error| wrong(&error))?;
-        let builder = Redlock::builder().nodes(urls(&self.to)).nodes_before(urls(&self.from));
+        let builder = Redlock::builder()
+            .nodes(NodeSpec::urls(&self.to))
+            .nodes_before(NodeSpec::urls(&self.from));
         Ok(builder.settings(environment).settings(given))
     }
 }

@@ -15,6 +15,7 @@ use super::{
     liveness::{Down, Room},
     resolve::Resolver,
     script::THROWAWAY,
+    sentinels::Master,
 };
 use crate::{
     node::{ClockSample, NodeContext, NodeError, Refusal, ServerFacts},
@@ -73,7 +74,12 @@ async fn connect(node: &Shared, context: &NodeContext) -> Result<(Link, bool), N
         .set_dns_resolver(resolver.clone());
     let deadline = context.runtime().now().saturating_add(context.connect_timeout());
     let attempt = async {
-        let client = node.address.client(context, deadline).await?;
+        let master = match &node.sentinels {
+            Some(sentinels) => Some(sentinels.master(context.runtime()).await),
+            None => None,
+        };
+        let place = master.as_ref().map(Master::place);
+        let client = node.address.client(place, context, deadline).await?;
         let connection = client.get_multiplexed_async_connection_with_config(&config).await;
         connection.map_err(|error| match resolver.refusal() {
             Some(refusal) => NodeError::Refused(refusal),

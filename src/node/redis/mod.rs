@@ -6,6 +6,7 @@
 mod address;
 mod check;
 mod codec;
+mod connecting;
 mod credentials;
 mod dispatch;
 mod errors;
@@ -26,28 +27,30 @@ mod resolve;
 #[cfg(feature = "inspect")]
 mod scan;
 mod script;
+mod sentinels;
 mod session;
 mod supervisor;
 mod texts;
 mod votes;
 
+#[cfg(feature = "inspect")]
+use std::sync::OnceLock;
 use std::{
     fmt,
     sync::{Arc, MutexGuard, atomic::AtomicBool},
+    time::Duration,
 };
-#[cfg(feature = "inspect")]
-use std::{sync::OnceLock, time::Duration};
 
 use tokio::sync::Notify;
 
 pub use self::address::{AddressError, UrlPart, WrongAddress};
 pub use self::credentials::Credentials;
 pub(super) use self::errors::advice;
-use self::session::Session;
 pub(crate) use self::{
     address::{Address, TlsSettings},
     credentials::CredentialSource,
 };
+use self::{sentinels::Sentinels, session::Session};
 use super::{LineState, Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus};
 #[cfg(feature = "inspect")]
 use super::{Scan, ScanPage, ServerFacts};
@@ -63,6 +66,8 @@ pub(crate) struct RedisNode {
 
 struct Shared {
     address: Address,
+    /// Those that name the master, if it is found by them.
+    sentinels: Option<Arc<Sentinels>>,
     view: Lock<View>,
     /// Kept across reconnects, so that a jump in between is seen.
     clock: Arc<Lock<NodeClock>>,
@@ -98,6 +103,7 @@ impl RedisNode {
         };
         Self {
             shared: Arc::new(Shared {
+                sentinels: address.group().map(|group| Arc::new(Sentinels::new(group))),
                 address,
                 view: Lock::new(view),
                 clock: Arc::default(),
@@ -128,18 +134,17 @@ impl Shared {
         self.view.lock()
     }
 
-    /// The session, if there is one whose link is not known to be dead.
+    /// The session, if there is one whose link is not known to be dead, and whose server the Sentinels still name.
     fn session(&self) -> Result<Arc<Session>, NodeError> {
-        self.with_usable(Arc::clone)
-    }
-
-    /// Looks at the session, if there is one whose link is not known to be dead.
-    fn with_usable<T>(&self, look: impl FnOnce(&Arc<Session>) -> T) -> Result<T, NodeError> {
-        let view = self.view();
-        if let Some(session) = view.session.as_ref().filter(|session| !session.link().is_down()) {
-            return Ok(look(session));
+        let (session, state) = {
+            let view = self.view();
+            (view.session.clone(), view.state.clone())
+        };
+        // The clock is user code.
+        if let Some(session) = session.filter(|session| session.is_usable()) {
+            return Ok(session);
         }
-        Err(match &view.state {
+        Err(match &state {
             NodeState::Refused(refusal) => NodeError::Refused(refusal.clone()),
             NodeState::Down { reason } => NodeError::NotConnected { reason: Arc::clone(reason) },
             NodeState::Connecting => {
@@ -201,6 +206,10 @@ impl Node for RedisNode {
         self.with_session(|session| Box::pin(scan::scan(session, scan)))
     }
 
+    fn moves_within(&self) -> Duration {
+        self.shared.sentinels.as_ref().map_or(Duration::ZERO, |_| sentinels::MOVES_WITHIN)
+    }
+
     fn takes_sets(&self) -> bool {
         true
     }
@@ -218,7 +227,7 @@ impl Node for RedisNode {
     }
 
     fn reachable(&self) -> Result<(), NodeError> {
-        self.shared.with_usable(|_| ())
+        self.shared.session().map(drop)
     }
 
     fn clock(&self) -> Option<NodeClock> {

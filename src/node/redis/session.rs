@@ -21,6 +21,7 @@ use super::{
     marker::CachedMarker,
     push::{Exchanges, Tracked},
     script::Script,
+    sentinels::Master,
 };
 use crate::{
     lock::Lock,
@@ -32,6 +33,8 @@ use crate::{
 /// A checked connection to a known process.
 pub(super) struct Session {
     link: Link,
+    /// Which master this is, if Sentinels have named it.
+    master: Option<Master>,
     process: Process,
     runtime: Arc<dyn Runtime>,
     clock: Arc<Lock<NodeClock>>,
@@ -75,7 +78,7 @@ impl Lines {
 
 impl Session {
     pub(super) fn new(
-        link: Link,
+        (link, master): (Link, Option<Master>),
         process: Process,
         runtime: Arc<dyn Runtime>,
         clock: Arc<Lock<NodeClock>>,
@@ -84,7 +87,7 @@ impl Session {
         lines: Lines,
     ) -> Self {
         let known = Lock::default();
-        Self { link, process, runtime, clock, exchanges, node_timeout, known, lines }
+        Self { link, master, process, runtime, clock, exchanges, node_timeout, known, lines }
     }
 
     pub(super) const fn lines(&self) -> &Lines {
@@ -93,6 +96,16 @@ impl Session {
 
     pub(super) const fn link(&self) -> &Link {
         &self.link
+    }
+
+    pub(super) const fn master(&self) -> Option<&Master> {
+        self.master.as_ref()
+    }
+
+    /// Whether a command may be sent: the link is not known to be dead, and the Sentinels still name this server.
+    pub(super) fn is_usable(&self) -> bool {
+        let is_confirmed = |master: &Master| master.is_confirmed(self.runtime.now());
+        !self.link.is_down() && self.master.as_ref().is_none_or(is_confirmed)
     }
 
     pub(super) const fn process(&self) -> &Process {

@@ -117,7 +117,7 @@ impl Scripted {
             counter_retention: NODE_TIMEOUT,
         };
         let session = Session::new(
-            Link::new(connection, down, &context),
+            (Link::new(connection, down, &context), None),
             process,
             runtime,
             Arc::default(),

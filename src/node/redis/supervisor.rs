@@ -13,21 +13,17 @@ use futures::{
     FutureExt,
     future::{Either, select},
 };
-use redis::{AsyncConnectionConfig, PushInfo};
 
 use super::{
-    Shared, check,
+    Shared,
     codec::Process,
-    errors, joining,
-    link::Link,
-    liveness::{self, Down},
-    push::{Exchanges, Listener, Tracked},
+    connecting::{self, Reached},
+    joining,
     resolve::Resolver,
     session::{Lines, Session},
 };
 use crate::{
     node::{Claim, LineState, NodeContext, NodeError, NodeState, Refusal, haste::UNHURRIED},
-    protocol::Timestamp,
     shield::persist,
     telemetry::{self, NodeShown},
 };
@@ -47,7 +43,13 @@ pub(super) async fn run(node: Arc<Shared>, context: NodeContext) {
         let at = context.runtime().now().saturating_add(LONGEST_PAUSE);
         context.runtime().sleep_until(at)
     };
-    persist(|| supervise(&node, &context), pause).await;
+    let supervised = std::pin::pin!(persist(|| supervise(&node, &context), pause));
+    match node.sentinels.as_ref().zip(node.address.group()) {
+        Some((sentinels, group)) => {
+            select(supervised, std::pin::pin!(sentinels.attend(group, &context))).await;
+        }
+        None => supervised.await,
+    }
 }
 
 async fn supervise(node: &Arc<Shared>, context: &NodeContext) {
@@ -62,8 +64,12 @@ async fn supervise(node: &Arc<Shared>, context: &NodeContext) {
                     let attend = std::pin::pin!(joining::attend_exchanges(&session));
                     let closed = std::pin::pin!(closed);
                     let stopped = select(closed, attend);
-                    match select(std::pin::pin!(ended), stopped).await {
-                        Either::Left((reason, _)) => reason,
+                    let left = std::pin::pin!(left(node, &session, context));
+                    match select(select(std::pin::pin!(ended), left), stopped).await {
+                        Either::Left((
+                            Either::Left((reason, _)) | Either::Right((reason, _)),
+                            _,
+                        )) => reason,
                         Either::Right(_) => break,
                     }
                 };
@@ -101,6 +107,16 @@ async fn supervise(node: &Arc<Shared>, context: &NodeContext) {
     }
     // The link goes with the node, once nothing that was sent on it waits for an answer.
     node.view().session = None;
+}
+
+/// Ends with the session of a server that the Sentinels do not name any more, and with no other.
+async fn left(node: &Shared, session: &Session, context: &NodeContext) -> Arc<str> {
+    let Some((master, group)) = session.master().zip(node.address.group()) else {
+        return std::future::pending().await;
+    };
+    let reason = master.left(group, context.runtime()).await;
+    session.link().give_up(&reason);
+    reason
 }
 
 /// Half of `pause` to one and a half of it, so that the clients of a fleet do not reconnect in step.
@@ -145,58 +161,8 @@ async fn connect(
     context: &NodeContext,
     resolver: &Resolver,
 ) -> Result<(Arc<Session>, Claim), NodeError> {
-    let down = Arc::new(Down::default());
-    let exchanges = Arc::new(Exchanges::default());
-    let tracked = Arc::new(Tracked::default());
-    let listener = Listener {
-        down: Arc::clone(&down),
-        exchanges: Arc::clone(&exchanges),
-        tracked: Arc::clone(&tracked),
-        watcher: context.watcher(),
-    };
-    let config = AsyncConnectionConfig::new()
-        // The limit below has the better message.
-        .set_connection_timeout(None)
-        // The engine has a limit of its own, and a late reply is a sign of life that must be heard.
-        .set_response_timeout(None)
-        .set_pipeline_buffer_size(liveness::MOST_UNANSWERED)
-        .set_dns_resolver(resolver.clone())
-        .set_push_sender(move |message: PushInfo| {
-            listener.handle(&message);
-            Ok::<(), redis::aio::SendError>(())
-        });
-    let deadline: Timestamp = context.runtime().now().saturating_add(context.connect_timeout());
-    let attempt = async {
-        let client = node.address.client(context, deadline).await?;
-        let connection = client
-            .get_multiplexed_async_connection_with_config(&config)
-            .await
-            .map_err(|error| match resolver.refusal() {
-                Some(refusal) => NodeError::Refused(refusal),
-                None => errors::of_connect(&error, node.address.database()),
-            })?;
-        let mut subscriber = connection.clone();
-        let link = Link::new(connection, down, context);
-        let local = node.address.is_unix() || resolver.is_local();
-        let identity = check::check(&link, context, local).await?;
-        let line = check::line(&link, &mut subscriber, context).await?;
-        Ok((link, identity, line))
-    };
-    let attempt = std::pin::pin!(attempt);
-    let (link, identity, line) = match select(attempt, context.runtime().sleep_until(deadline))
-        .await
-    {
-        Either::Left((result, _)) => result?,
-        Either::Right(((), _)) => {
-            // A server without TLS waits for the end of a line, which never comes.
-            let reason = Arc::from(if node.address.is_encrypted() {
-                "no answer within the connect timeout, as of a port without TLS: write redis:// for one"
-            } else {
-                "no answer within the connect timeout"
-            });
-            return Err(NodeError::NotConnected { reason });
-        }
-    };
+    let Reached { link, master, identity, line, exchanges, tracked } =
+        connecting::reach(node, context, resolver).await?;
     // Claimed before the session is there, so that no vote of this server counts twice.
     let address = node.address.display();
     let claim = context
@@ -210,7 +176,7 @@ async fn connect(
         counter_retention: context.counter_retention(),
     };
     let session = Arc::new(Session::new(
-        link,
+        (link, master),
         process,
         Arc::clone(context.runtime()),
         Arc::clone(&node.clock),

@@ -15,7 +15,7 @@ use crate::{
         Fleet, NodeSettings,
         redis::{Address, RedisNode, TlsSettings},
     },
-    protocol::{ClientId, Members, NodeId},
+    protocol::{ClientId, Members, NodeId, Timestamp},
     runtime::{Runtime, Task},
 };
 

@@ -28,7 +28,7 @@ use super::quote::quoted;
 #[non_exhaustive]
 pub enum AddressError {
     /// A part of the URL is wrong. The form is `redis://[user:password@]host[:port][/database]`, with special
-    /// characters of user name and password percent-encoded, or `unix:///path`.
+    /// characters of user name and password percent-encoded, `unix:///path`, or `redis+sentinel://host,host,host/master`.
     #[error("{}", placed(.url, .reason))]
     Invalid {
         /// Which part.
@@ -123,7 +123,7 @@ pub enum UrlPart {
     Port,
     /// The number of the database.
     Database,
-    /// The path of a Unix socket.
+    /// The path of a Unix socket, or the name of a master behind Sentinels.
     Path,
     /// The part after `?`.
     Query,

@@ -9,14 +9,15 @@ use std::net::Ipv6Addr;
 use super::{
     error::UrlPart,
     quote::{authority_end, is_address, is_host, quoted, split_port, split_scheme},
+    sentinels,
 };
 use crate::suggest::nearest;
 
 /// What is wrong with which part.
-type Fault = (UrlPart, String);
+pub(super) type Fault = (UrlPart, String);
 
 /// All schemes, and what each is of.
-const SCHEMES: [(&str, Kind); 7] = [
+const SCHEMES: [(&str, Kind); 11] = [
     ("redis", Kind::Tcp { tls: false }),
     ("valkey", Kind::Tcp { tls: false }),
     ("rediss", Kind::Tcp { tls: true }),
@@ -24,13 +25,23 @@ const SCHEMES: [(&str, Kind); 7] = [
     ("unix", Kind::Unix),
     ("redis+unix", Kind::Unix),
     ("valkey+unix", Kind::Unix),
+    ("redis+sentinel", Kind::Sentinels { tls: false }),
+    ("valkey+sentinel", Kind::Sentinels { tls: false }),
+    ("rediss+sentinel", Kind::Sentinels { tls: true }),
+    ("valkeys+sentinel", Kind::Sentinels { tls: true }),
 ];
 
 /// How a server is reached.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Kind {
-    Tcp { tls: bool },
+    Tcp {
+        tls: bool,
+    },
     Unix,
+    /// By Sentinels, which name it.
+    Sentinels {
+        tls: bool,
+    },
 }
 
 /// Judges a URL that has no blanks around it.
@@ -48,11 +59,12 @@ pub(super) fn judge(url: &str) -> Result<Kind, Fault> {
     match kind {
         Kind::Tcp { tls } => judge_tcp(rest, *tls)?,
         Kind::Unix => judge_unix(rest)?,
+        Kind::Sentinels { tls } => sentinels::judge(url, *tls)?,
     }
     Ok(*kind)
 }
 
-fn fault<T>(part: UrlPart, reason: impl Into<String>) -> Result<T, Fault> {
+pub(super) fn fault<T>(part: UrlPart, reason: impl Into<String>) -> Result<T, Fault> {
     Err((part, reason.into()))
 }
 
@@ -219,7 +231,7 @@ fn is_everywhere(host: &str) -> bool {
 }
 
 /// What the client library takes a fragment for, which is then no name.
-const INSECURE: &str = "insecure";
+pub(super) const INSECURE: &str = "insecure";
 
 /// What the node is called in the list of its fleet.
 fn judge_name(fragment: Option<&str>) -> Result<(), Fault> {
@@ -269,7 +281,7 @@ fn is_no_database(database: &str) -> bool {
 }
 
 /// Nothing that is written there may be left out without a word.
-fn judge_query(query: &str, known: &[&str], database: &str) -> Result<(), Fault> {
+pub(super) fn judge_query(query: &str, known: &[&str], database: &str) -> Result<(), Fault> {
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         match name {

@@ -5,6 +5,7 @@
 mod error;
 mod judge;
 mod quote;
+mod sentinels;
 mod tls;
 
 use std::sync::Arc;
@@ -14,25 +15,59 @@ use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, Protocol
 pub use self::error::{AddressError, UrlPart, WrongAddress};
 use self::judge::Kind;
 pub(crate) use self::tls::TlsSettings;
-use super::credentials::CredentialSource;
+use super::{credentials::CredentialSource, sentinels::Place};
 use crate::{
     node::{NodeContext, NodeError},
     protocol::Timestamp,
 };
 
-/// The address of one server, ready to connect to.
+/// The address of one server, ready to connect to, or of Sentinels that name it.
 pub(crate) struct Address {
+    /// Behind Sentinels all but the place.
     client: Client,
+    group: Option<Group>,
     display: Arc<str>,
     name: Option<Arc<str>>,
     credentials: Option<CredentialSource>,
 }
 
+/// A master by its name, and the Sentinels to ask for it.
+pub(super) struct Group {
+    pub(super) master: Arc<str>,
+    /// Each as errors show it.
+    pub(super) sentinels: Box<[(Arc<str>, Client)]>,
+}
+
 impl Address {
     pub(crate) fn parse(url: &str, tls: &TlsSettings) -> Result<Self, AddressError> {
         let url = url.trim();
-        let kind = judged(url)?;
-        if kind == (Kind::Tcp { tls: true }) {
+        match judged(url)? {
+            Kind::Sentinels { tls: encrypted } => Self::of_group(url, encrypted, tls),
+            kind => Self::of_server(url, kind == (Kind::Tcp { tls: true }), tls),
+        }
+    }
+
+    fn of_group(url: &str, encrypted: bool, tls: &TlsSettings) -> Result<Self, AddressError> {
+        let parts = sentinels::split(url, encrypted);
+        let server = |url: &str| Self::of_server(url, encrypted, tls);
+        let each = parts.sentinels().map(|url| Ok((server(&url)?.display, server(&url)?.client)));
+        let sentinels = each.collect::<Result<Box<[_]>, AddressError>>()?;
+        let mut places: Vec<&str> = sentinels.iter().map(|(place, _)| &**place).collect();
+        places.sort_unstable();
+        let display = format!("{}@{}", parts.master, places.join(","));
+        let master = server(&parts.master())?;
+        let name = master.name.unwrap_or_else(|| Arc::from(parts.master));
+        let group = Group { master: Arc::from(parts.master), sentinels };
+        Ok(Self {
+            display: Arc::from(display),
+            name: Some(name),
+            group: Some(group),
+            ..server(&parts.master())?
+        })
+    }
+
+    fn of_server(url: &str, requires: bool, tls: &TlsSettings) -> Result<Self, AddressError> {
+        if requires {
             tls::require_tls(url)?;
         }
         // Not the library's message, which may quote the URL.
@@ -52,7 +87,8 @@ impl Address {
         } else {
             Client::open(info).map_err(|_| unusable())?
         };
-        Ok(Self { client, display, name: name.map(Arc::from), credentials: None })
+        let name = name.map(Arc::from);
+        Ok(Self { client, group: None, display, name, credentials: None })
     }
 
     /// What `parse` would say of the text alone.
@@ -65,16 +101,33 @@ impl Address {
         Self { credentials, ..self }
     }
 
-    /// The client to connect with this time.
+    /// The client to connect with this time, at a place that Sentinels have named.
     pub(super) async fn client(
         &self,
+        place: Option<&Place>,
         context: &NodeContext,
         deadline: Timestamp,
     ) -> Result<Client, NodeError> {
+        let client = match place {
+            Some(place) => {
+                let info = self.client.get_connection_info().clone();
+                let moved = moved(info.addr(), place);
+                Client::open(info.set_addr(moved)).map_err(|_| {
+                    let reason = format!("the Sentinels name `{place}`, which cannot be used");
+                    NodeError::NotConnected { reason: Arc::from(reason) }
+                })?
+            }
+            None => self.client.clone(),
+        };
         match &self.credentials {
-            Some(source) => source.apply(&self.client, &self.display, context, deadline).await,
-            None => Ok(self.client.clone()),
+            Some(source) => source.apply(&client, &self.display, context, deadline).await,
+            None => Ok(client),
         }
+    }
+
+    /// The Sentinels to ask for the master, if it is found by them.
+    pub(super) const fn group(&self) -> Option<&Group> {
+        self.group.as_ref()
     }
 
     /// Whether it is a unix socket, and so on this machine.
@@ -97,9 +150,20 @@ impl Address {
         self.name.as_deref().unwrap_or(&self.display)
     }
 
-    /// Host and port, or path: no credentials.
+    /// Host and port, path, or master and Sentinels: no credentials.
     pub(crate) const fn display(&self) -> &Arc<str> {
         &self.display
+    }
+}
+
+/// The same address at another place.
+fn moved(address: &ConnectionAddr, to: &Place) -> ConnectionAddr {
+    let (host, port) = (to.host.to_string(), to.port);
+    match address.clone() {
+        ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
+            ConnectionAddr::TcpTls { host, port, insecure, tls_params }
+        }
+        _ => ConnectionAddr::Tcp(host, port),
     }
 }
 

@@ -13,6 +13,7 @@ pub(super) fn quoted(url: &str) -> String {
     let url = url.trim();
     let (scheme, rest) = split_scheme(url)
         .map_or((String::new(), url), |(scheme, rest)| (format!("{scheme}://"), rest));
+    let place = if scheme.ends_with("+sentinel://") { places } else { place };
     let Some(at) = rest.rfind('@') else {
         let shown = place(rest);
         // One word may be a password that was given in the wrong place.
@@ -77,6 +78,21 @@ fn is_port(port: &str) -> bool {
     (1..=5).contains(&port.len()) && port.bytes().all(|byte| byte.is_ascii_digit())
 }
 
+/// Shows several hosts as `place` shows one, if nothing of any is hidden.
+fn places(text: &str) -> String {
+    let (authority, rest) = text.split_at(authority_end(text));
+    let hosts = authority.split(',');
+    let (first, last) = match authority.rsplit_once(',') {
+        Some((first, last)) => (format!("{first},"), last),
+        None => (String::new(), authority),
+    };
+    if hosts.map(place).eq(authority.split(',')) {
+        first + &place(&[last, rest].concat())
+    } else {
+        HIDDEN.to_owned()
+    }
+}
+
 /// Shows what follows the credentials, up to the first part that is no host, port or path.
 fn place(text: &str) -> String {
     let (authority, rest) = text.split_at(authority_end(text));
@@ -127,6 +143,7 @@ mod tests {
             "redis://fe80::1",
             "unix:///run/redis.sock",
             "http://10.0.0.1",
+            "redis+sentinel://10.0.0.1,s2:26379,[::1]/mymaster/3",
             "redis://",
             "",
         ] {
@@ -146,6 +163,9 @@ mod tests {
             ("redis://10.0.0.1?password=hunter2", "redis://10.0.0.1?***"),
             ("redis://10.0.0.1#hunter2", "redis://10.0.0.1#***"),
             ("redis://app:hunter2", "redis://app:***"),
+            ("redis+sentinel://app:hun,ter2", "redis+sentinel://***"),
+            ("redis+sentinel://app:hun,ter2@s1,s2/a", "redis+sentinel://***@s1,s2/a"),
+            ("redis+sentinel://s1/a?sentinel_password=hunter2", "redis+sentinel://s1/a?***"),
             ("redis://:1234", "redis://:***"),
             ("redis://app:1234567/x", "redis://app:***"),
             ("redis://app:hunter2:x/y", "redis://***"),
