@@ -128,6 +128,13 @@ impl Members {
         self.parts().map_or(&*self.text, |parts| parts.fleet)
     }
 
+    /// The names of the nodes with commas between them, and those of the second list behind a `>`. It has no blanks. A
+    /// foreign text has none.
+    pub fn names(&self) -> &str {
+        let mut words = self.text.split(' ').skip(1);
+        self.parts().and_then(|_| words.next()).unwrap_or_default()
+    }
+
     /// The names of the nodes, in order; of two lists those of the first.
     pub fn nodes(&self) -> impl Iterator<Item = &str> {
         names(self.parts().map_or("", |parts| parts.names))
@@ -269,15 +276,15 @@ fn normal(name: &str) -> String {
 }
 
 impl fmt::Display for Members {
-    /// The name of the fleet, and its nodes.
+    /// The name of the fleet, and its nodes; of two lists both.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.fleet())?;
-        let mut before = " (";
-        for node in self.nodes() {
-            write!(f, "{before}{node}")?;
-            before = ", ";
-        }
-        if before == ", " { f.write_str(")") } else { Ok(()) }
+        let list = |f: &mut fmt::Formatter<'_>, open: &str, names: &str| {
+            if names.is_empty() { Ok(()) } else { write!(f, "{open}{})", names.replace(',', ", ")) }
+        };
+        let Some(parts) = self.parts() else { return Ok(()) };
+        list(f, " (", parts.names)?;
+        list(f, " to (", parts.after.unwrap_or_default())
     }
 }
 

@@ -55,6 +55,8 @@ pub struct ServerFacts {
     pub throwaway: Option<bool>,
     /// What its marker says; `None` in classic mode, and for a server that no client has looked at yet.
     pub marker: Option<MarkerFacts>,
+    /// The clients of this crate that are connected to it, but this one; `None` where this user may not run `CLIENT LIST`.
+    pub clients: Option<Vec<ConnectedClient>>,
     /// The samples of its clock, in order.
     pub samples: Vec<ClockSample>,
     /// How many samples of its clock got no answer within the connect timeout.
@@ -81,6 +83,23 @@ pub struct MarkerFacts {
     pub meant_until: Option<SystemTime>,
     /// The longest ttl that it was told of.
     pub max_ttl: Option<Duration>,
+}
+
+/// A client of this crate, as it has named its connection. Anybody may have written that.
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[non_exhaustive]
+pub struct ConnectedClient {
+    /// Distinguishes clients.
+    pub client: Arc<str>,
+    /// The names of the nodes in its list, as [`Members::names`] has them.
+    pub members: Arc<str>,
+}
+
+impl ConnectedClient {
+    /// A client with this list.
+    pub const fn new(client: Arc<str>, members: Arc<str>) -> Self {
+        Self { client, members }
+    }
 }
 
 /// One sample of a node's clock: a command and its reply.

@@ -24,7 +24,7 @@ use std::time::Duration;
 use std::{fmt, future::Future, pin::Pin, sync::Arc};
 
 #[cfg(feature = "inspect")]
-pub use self::facts::{ClockSample, MarkerFacts, Scan, ScanPage, ServerFacts};
+pub use self::facts::{ClockSample, ConnectedClient, MarkerFacts, Scan, ScanPage, ServerFacts};
 pub use self::{
     context::{Claim, NodeContext},
     error::NodeError,

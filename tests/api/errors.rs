@@ -275,12 +275,16 @@ async fn connect_and_close_errors() {
     nodes[0].pause();
     drop(lease);
     let cut_off = redlock.close().await.unwrap_err();
-    assert_eq!(
-        shown(&cut_off, &nodes),
-        "close_timeout passed with 1 operation unfinished (releases or rounds); pending work goes on while the \
-         process lives; keys left on the nodes expire after the ttl and any lock-delay; close earlier, or raise \
-         close_timeout"
-    );
+    let said = |unfinished: &str| {
+        format!(
+            "close_timeout passed with {unfinished} unfinished (releases or rounds); pending work goes on while the \
+             process lives; keys left on the nodes expire after the ttl and any lock-delay; close earlier, or raise \
+             close_timeout"
+        )
+    };
+    // The last answer to the acquire may not have been read either.
+    let told = [said("1 operation"), said("2 operations")];
+    assert!(told.contains(&shown(&cut_off, &nodes)), "{cut_off}");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 mod change;
 mod claim;
+mod connected;
 mod max_ttl;
 mod show;
 

@@ -11,10 +11,11 @@ use clap::Args;
 use quorlock::{
     inspect::{Inspection, NodeFacts},
     node::{MarkerFacts, NodeState, Refusal},
-    protocol::Members,
+    protocol::{Members, Relation},
 };
 use serde_json::{Value, json};
 
+use super::connected::{Connected, connected};
 use crate::{
     args::{Form, Nodes},
     connect::built,
@@ -72,7 +73,7 @@ pub(crate) async fn show(asked: Show) -> Result<ExitCode, Failure> {
     Ok(status.into())
 }
 
-fn marker(node: &NodeFacts) -> Option<&MarkerFacts> {
+pub(super) fn marker(node: &NodeFacts) -> Option<&MarkerFacts> {
     node.server.as_ref().ok()?.marker.as_ref()
 }
 
@@ -128,23 +129,40 @@ fn tell(inspection: &Inspection, verdict: Verdict) {
     }
     line("");
     line(&plain(&format!("configured: {}", inspection.members)));
+    for connected in connected(inspection) {
+        line(&plain(&connected.to_string()));
+    }
     line(&match verdict {
         Verdict::Agrees => styled(GOOD, "a quorum of the nodes belongs to this list"),
         Verdict::Nobodys => styled(
             DOUBTFUL,
             "no quorum of the nodes was let in for this list yet: the first processes that use it have them let in",
         ),
-        Verdict::Differs => styled(
-            BAD,
-            "a node belongs to another list: give every process the same nodes, or see `quorlock fleet claim --help`",
-        ),
+        Verdict::Differs => styled(BAD, difference(inspection)),
         Verdict::TooFew => styled(BAD, "too few nodes answer"),
     });
+}
+
+/// What to do where a node belongs to another list.
+fn difference(inspection: &Inspection) -> &'static str {
+    let others = inspection.nodes.iter().filter_map(|node| of_others(inspection, node));
+    let told = others.map(|other| inspection.members.relation(other)).collect::<Vec<_>>();
+    let is_told = |of: fn(&Relation) -> bool| told.iter().any(of);
+    if is_told(|relation| matches!(relation, Relation::Into(_))) {
+        "the fleet is changing to this list: `quorlock fleet change` ends that, or a process with both lists"
+    } else if is_told(|relation| matches!(relation, Relation::Left)) {
+        "the fleet has left this list: give every process the list of the nodes above"
+    } else {
+        "a node belongs to another list: give every process the same nodes, or see `quorlock fleet claim --help`"
+    }
 }
 
 fn row(node: &NodeFacts) -> [String; 6] {
     let marker = marker(node);
     let belongs = match (marker.and_then(|marker| marker.members.as_ref()), meant(node)) {
+        (Some(members), _) if members.generation() > 1 => {
+            format!("{members}, generation {}", members.generation())
+        }
         (Some(members), _) => members.to_string(),
         (None, Some(meant)) => format!("nobody's yet, meant for {meant}"),
         (None, None) if node.server.is_ok() => "nobody's yet".to_owned(),
@@ -182,7 +200,9 @@ fn as_object(inspection: &Inspection, verdict: Verdict) -> Value {
         "needed": inspection.needed,
         "fleet": inspection.members.fleet(),
         "members": names(&inspection.members),
+        "members_after": inspection.members.nodes_after().map(|nodes| nodes.collect::<Vec<_>>()),
         "nodes": inspection.nodes.iter().map(of_node).collect::<Vec<Value>>(),
+        "connected": connected(inspection).iter().map(Connected::as_object).collect::<Vec<Value>>(),
     })
 }
 
@@ -198,6 +218,8 @@ fn of_node(node: &NodeFacts) -> Value {
         "why": why,
         "fleet": members.map(Members::fleet),
         "members": members.map(names),
+        "members_after": members.and_then(Members::nodes_after).map(|nodes| nodes.collect::<Vec<_>>()),
+        "generation": members.map(Members::generation),
         "since": as_json::at(marker.and_then(|marker| marker.since)),
         "meant_fleet": meant.map(Members::fleet),
         "meant": meant.map(names),

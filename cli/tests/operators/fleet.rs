@@ -255,6 +255,26 @@ fn a_fleet_goes_from_three_nodes_to_five_while_processes_run_and_the_command_is_
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     };
+    // Whose processes run, by their lists, also to one that is given another.
+    let lists = |said: &Value| -> Vec<(u64, usize, usize, Value)> {
+        let connected = said["connected"].as_array().expect("a list").iter();
+        let count = |value: &Value| value.as_array().map_or(0, Vec::len);
+        let each = connected.map(|of| {
+            let clients = of["clients"].as_u64().expect("a number");
+            (clients, count(&of["members"]), count(&of["members_after"]), of["generation"].clone())
+        });
+        each.collect()
+    };
+    let (status, said) = show(&before);
+    assert_eq!(status, 0, "{said:#}");
+    assert_eq!(lists(&said), [(1, 3, 0, json!(1)), (1, 3, 5, json!(1))], "{said:#}");
+    let (status, said) = show(&after);
+    assert_eq!((status, lists(&said)), (2, lists(&show(&before).1)), "{said:#}");
+    let people = text(&fleet("show", &before, &[]).stdout);
+    println!("{people}");
+    assert!(
+        people.contains("connected: 1 client with (") && people.contains(", generation 1 to 2")
+    );
     let asked = given(&[]).output().expect("it runs");
     assert_eq!(code(&asked), 64, "nobody can be asked: {asked:?}");
     assert!(process.is_changing() && lost.is_valid());
@@ -280,4 +300,25 @@ fn a_fleet_goes_from_three_nodes_to_five_while_processes_run_and_the_command_is_
     assert!(new.try_acquire("left behind").blocking().is_ok());
     let (status, said) = show(&after);
     assert_eq!(status, 0, "{said:#}");
+    assert!(lists(&said).contains(&(1, 5, 0, json!(2))), "{said:#}");
+    let people = text(&fleet("show", &before, &[]).stdout);
+    println!("{people}");
+    assert!(people.contains("the fleet has left this list"), "{people}");
+}
+
+/// A user without the right to `CLIENT LIST` sees all but who is connected.
+#[test]
+fn who_is_connected_is_shown_to_those_who_may_see_it() {
+    let cluster = Cluster::start(3);
+    let urls = cluster.urls();
+    admit(short(&urls));
+    let _connected = connected(short(&urls));
+    let rights = [&["~*"][..], &quorlock_harness::RIGHTS, &quorlock_harness::LINE_RIGHTS].concat();
+    for (more, seen) in [(None, 0), (Some("+client|list"), 1)] {
+        let users: Vec<String> =
+            (0..3).map(|node| cluster[node].user(rights.iter().copied().chain(more))).collect();
+        let (status, said) = show(&users);
+        assert_eq!(status, 0, "{said:#}");
+        assert_eq!(said["connected"].as_array().map(Vec::len), Some(seen), "{said:#}");
+    }
 }

@@ -178,11 +178,14 @@ fn fields_of_list_watch_and_release() {
 
 #[test]
 fn fields_of_fleet() {
-    let said = json(&["fleet show"], &admitted(3));
-    has(&said, "verdict needed fleet members nodes");
-    let node =
-        "node address state why fleet members since meant_fleet meant meant_until max_ttl error";
+    let cluster = admitted(3);
+    let _client = connected(patient().nodes(cluster.urls()));
+    let said = json(&["fleet show"], &cluster);
+    has(&said, "verdict needed fleet members members_after nodes connected");
+    let node = "node address state why fleet generation members members_after since meant_fleet meant meant_until \
+                max_ttl error";
     has(&said["nodes"][0], node);
+    has(&said["connected"][0], "clients members members_after generation");
 }
 
 #[test]

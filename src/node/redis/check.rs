@@ -7,8 +7,8 @@
 
 use std::sync::Arc;
 
-use futures::future::{join, join_all};
-use redis::{Cmd, aio::MultiplexedConnection, from_redis_value};
+use futures::future::{join_all, join3};
+use redis::{Cmd, Value, aio::MultiplexedConnection, from_redis_value};
 
 use super::{
     errors, info,
@@ -25,6 +25,9 @@ pub(super) struct Identity {
     pub(super) run_id: String,
     pub(super) version: Arc<str>,
 }
+
+/// What the names of our connections begin with.
+pub(super) const CLIENT_NAME: &str = "quorlock:";
 
 /// The commands that the client and the scripts run, beside `EVAL` and `INFO`, which are tried.
 const CLASSIC_COMMANDS: [&str; 6] = ["set", "getrange", "del", "pttl", "pexpire", "evalsha"];
@@ -89,7 +92,7 @@ pub(super) async fn check(
         hear_of_exchanges(link).await?;
     }
     let rights = link.send(Room::Others, |command| rights(context, command));
-    let (missing, loaded) = join(rights, loading).await;
+    let (missing, loaded, _) = join3(rights, loading, tell_name(link, context)).await;
     let missing = missing.map_err(|error| errors::of_check("eval", error))?;
     let missing: Vec<String> = from_redis_value(missing).unwrap_or_default();
     if let Some(command) = missing.into_iter().next() {
@@ -168,6 +171,17 @@ async fn says_throwaway(link: &Link) -> Result<bool, NodeError> {
         .map_err(|error| NodeError::Unexpected { message: Arc::from(error.to_string()) })?;
     // -1 is a key without an end, and -2 no key.
     Ok(left != -2)
+}
+
+/// Names the connection by client and list, for people to see in `CLIENT LIST`. Every user may do that by `HELLO`. Nothing
+/// depends on it.
+async fn tell_name(link: &Link, context: &NodeContext) -> Result<Value, NodeError> {
+    let list = context.members().names();
+    let name = format!("{CLIENT_NAME}{}:{list}", context.client());
+    let tell = |command: &mut Cmd| {
+        command.arg("HELLO").arg(3).arg("SETNAME").arg(&name);
+    };
+    link.send(Room::Others, tell).await
 }
 
 /// Makes the server report, on this connection, when all its data is dropped or exchanged: by `FLUSHALL`, or by taking

@@ -37,7 +37,7 @@ local function may(...)
   local known, allowed = pcall(redis.acl_check_cmd, ...)
   return known and allowed and 1 or 0
 end
-return {may('config', 'get', 'save'), may('time')}
+return {may('config', 'get', 'save'), may('time'), may('client', 'list')}
 ";
 
 /// All that the server reports, with samples of its clock for the time `over`.
@@ -56,9 +56,12 @@ pub(super) async fn examine(
     };
     asking.identity(&mut facts).await?;
     asking.rights(&mut facts).await?;
-    let (settings, time) = asking.may_ask().await?;
+    let (settings, time, clients) = asking.may_ask().await?;
     if settings {
         asking.settings(&mut facts).await?;
+    }
+    if clients {
+        asking.clients(&mut facts).await?;
     }
     asking.keys(&mut facts).await?;
     asking.clock(&mut facts, over, time).await;
@@ -130,14 +133,26 @@ impl Asking<'_> {
         Ok(())
     }
 
-    /// Whether settings may be asked for, and the time.
-    async fn may_ask(&self) -> Result<(bool, bool), NodeError> {
+    /// Whether settings may be asked for, the time, and the connected clients.
+    async fn may_ask(&self) -> Result<(bool, bool, bool), NodeError> {
         let ask = |command: &mut Cmd| {
             command.arg("EVAL").arg(MAY_ASK).arg(0);
         };
         let answer = known(self.ask(ask).await)?;
-        let (settings, time) = answer.and_then(|may| from_redis_value(may).ok()).unwrap_or((0, 0));
-        Ok((settings == 1, time == 1))
+        let may = answer.and_then(|may| from_redis_value(may).ok());
+        let (settings, time, clients) = may.unwrap_or((0, 0, 0));
+        Ok((settings == 1, time == 1, clients == 1))
+    }
+
+    /// The clients of this crate, but this one.
+    async fn clients(&self, facts: &mut ServerFacts) -> Result<(), NodeError> {
+        let ask = |command: &mut Cmd| {
+            command.arg("CLIENT").arg("LIST");
+        };
+        let own = self.context.client().to_string();
+        let list = known(self.ask(ask).await)?.and_then(|list| from_redis_value(list).ok());
+        facts.clients = list.map(|list: String| facts::clients(&list, &own));
+        Ok(())
     }
 
     /// What cannot be asked stays unknown.

@@ -3,15 +3,19 @@
 //! It judges nothing; `check` decides who may vote, and `inspect` what people are told. What is missing stays unknown.
 
 use std::{
+    collections::BTreeSet,
     sync::Arc,
     time::{Duration, UNIX_EPOCH},
 };
 
 use redis::Value;
 
-use super::info::{self, field};
+use super::{
+    check::CLIENT_NAME,
+    info::{self, field},
+};
 use crate::{
-    node::{MarkerFacts, ServerFacts},
+    node::{ConnectedClient, MarkerFacts, ServerFacts},
     protocol::Members,
 };
 
@@ -48,6 +52,17 @@ pub(super) fn setting(answer: &Value) -> Option<Arc<str>> {
         Value::Array(words) => words.get(1).and_then(text),
         _ => None,
     }
+}
+
+/// The clients that an answer to `CLIENT LIST` names, each once, without this one.
+pub(super) fn clients(list: &str, own: &str) -> Vec<ConnectedClient> {
+    let named = list.lines().filter_map(|line| {
+        let name = line.split(' ').find_map(|field| field.strip_prefix("name="))?;
+        let (client, members) = name.strip_prefix(CLIENT_NAME)?.split_once(':')?;
+        (client != own).then(|| ConnectedClient::new(Arc::from(client), Arc::from(members)))
+    });
+    let named: BTreeSet<ConnectedClient> = named.collect();
+    named.into_iter().collect()
 }
 
 /// The fields of a marker that are shown.
