@@ -2,12 +2,13 @@
 //! rolled one by one, some of them killed; nodes of a minority of each list are killed, stopped and emptied; and a process
 //! that ends the change is killed at any moment, again and again.
 //!
-//! `QUORLOCK_CHAOS_CHANGES` says how many histories; the changes and the kinds of leases take turns.
+//! `QUORLOCK_CHAOS_CHANGES` says how many histories, and `QUORLOCK_CHAOS_CHANGE_SECONDS` how long the processes are rolled in
+//! each; the changes and the kinds of leases take turns.
 
 use std::{
     sync::atomic::{AtomicBool, AtomicUsize, Ordering},
     thread,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use quorlock::{Redlock, node::NodeState};
@@ -39,17 +40,19 @@ fn a_list_of_nodes_changes_while_processes_are_rolled_and_nodes_and_changers_are
     if fleet::played_a_part() {
         return;
     }
-    let text = std::env::var("QUORLOCK_CHAOS_CHANGES").ok();
-    let histories: usize = text.map_or(1, |text| text.parse().expect("how many"));
-    for number in 0..histories {
-        history(CHANGES[number % CHANGES.len()], KINDS[number % KINDS.len()]);
+    let number = |name: &str, default: u32| {
+        std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
+    };
+    let seconds = number("QUORLOCK_CHAOS_CHANGE_SECONDS", 13);
+    for number in 0..number("QUORLOCK_CHAOS_CHANGES", 1) as usize {
+        history(CHANGES[number % CHANGES.len()], KINDS[number % KINDS.len()], seconds * SECOND);
     }
 }
 
 const TEST: &str =
     "changes::a_list_of_nodes_changes_while_processes_are_rolled_and_nodes_and_changers_are_killed";
 
-fn history((before, after): (&[usize], &[usize]), wants: Wants) {
+fn history((before, after): (&[usize], &[usize]), wants: Wants, rolls: Duration) {
     let began = Instant::now();
     let nodes = before.iter().chain(after).max().expect("a node") + 1;
     let (cluster, register) = (faults::servers(nodes), Server::start());
@@ -70,7 +73,7 @@ fn history((before, after): (&[usize], &[usize]), wants: Wants) {
 
     let (over, rolled) = (AtomicBool::new(false), AtomicBool::new(false));
     let (strikes, changers) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let scene = Scene::new(&cluster, SHORT_TTL, std::time::Duration::ZERO, QUARANTINE);
+    let scene = Scene::new(&cluster, SHORT_TTL, Duration::ZERO, QUARANTINE);
     thread::scope(|scope| {
         scope.spawn(|| {
             while !over.load(Ordering::Relaxed) {
@@ -97,28 +100,33 @@ fn history((before, after): (&[usize], &[usize]), wants: Wants) {
         };
         for (number, part) in parts.iter().enumerate() {
             fleet.replace(number, of(part, after, before));
-            thread::sleep(MS * u32::try_from(300 + random(1_000)).unwrap());
+            pause(rolls);
         }
         works();
         rolled.store(true, Ordering::Relaxed);
         thread::sleep(MS * u32::try_from(random(2_000)).unwrap());
         for (number, part) in parts.iter().enumerate() {
             fleet.replace(number, of(part, after, &[]));
-            thread::sleep(MS * u32::try_from(300 + random(1_000)).unwrap());
+            pause(rolls);
         }
         works();
         works();
     });
     let history = fleet.end();
     let verdict = verdict::on(&history, &register);
+    let mut starts: Vec<Duration> = history.leases.iter().map(|held| held.start).collect();
+    starts.sort_unstable();
+    let longest = starts.windows(2).map(|pair| pair[1] - pair[0]).max().expect("grants");
     println!(
-        "{before:?} to {after:?}, {wants:?}: {} granted in {:?}, {strikes:?} faults of nodes, {changers:?} changers killed",
+        "{before:?} to {after:?}, {wants:?}: {} granted in {:?}, {longest:?} without a grant at most, {strikes:?} faults of \
+         nodes, {changers:?} changers killed",
         history.granted,
         began.elapsed()
     );
     println!("{history}\n{verdict}");
     Evidence::new("changes", "a list of nodes that changes", &format!("{before:?} to {after:?}"))
         .count("leases", history.granted)
+        .count("longest time without a grant ms", longest.as_millis())
         .count("faults of nodes", strikes.into_inner())
         .count("violations", verdict.found())
         .seconds(began.elapsed())
@@ -126,6 +134,12 @@ fn history((before, after): (&[usize], &[usize]), wants: Wants) {
     assert_eq!(verdict.found(), 0, "{verdict}");
     let new = of(&parts[2], after, &[]).connected();
     end(&cluster, &new);
+}
+
+/// Between one process and the next: each of them is rolled twice.
+fn pause(rolls: Duration) {
+    let mean = rolls / (2 * u32::try_from(PROCESSES).unwrap());
+    thread::sleep(mean.mul_f64((random(1_000) as f64).mul_add(0.0015, 0.25)));
 }
 
 /// Harms a node that is in no list without which that has no majority, and waits until it votes again.
