@@ -3,8 +3,6 @@
 //! It decides nothing. The engine calls all node code through here, since a panic that came out of it would end a task
 //! on which other nodes and leases rely.
 
-#[cfg(feature = "inspect")]
-use std::time::Duration;
 use std::{
     fmt,
     future::Future,
@@ -12,6 +10,7 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
+    time::Duration,
 };
 
 #[cfg(feature = "inspect")]

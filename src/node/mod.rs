@@ -19,9 +19,7 @@ mod refusal;
 mod spec;
 mod status;
 
-#[cfg(feature = "inspect")]
-use std::time::Duration;
-use std::{fmt, future::Future, pin::Pin, sync::Arc};
+use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 #[cfg(feature = "inspect")]
 pub use self::facts::{ClockSample, ConnectedClient, MarkerFacts, Scan, ScanPage, ServerFacts};

@@ -67,13 +67,19 @@ fn is_between(c: char) -> bool {
     c == ',' || c.is_whitespace()
 }
 
-/// Where the first URL of a list ends. The hosts of Sentinels have commas between them, up to the name of the master.
+/// Where the first URL of a list ends. The hosts of Sentinels have commas between them.
 fn end_of_url(list: &str) -> usize {
     let word = list.find(char::is_whitespace).unwrap_or(list.len());
     let word = list.get(..word).unwrap_or_default();
-    let hosts = word.split_once("+sentinel://").filter(|(scheme, _)| !scheme.contains(is_between));
-    let from = hosts
-        .map_or(0, |(_, hosts)| word.len() - hosts.len() + hosts.find('/').unwrap_or(hosts.len()));
+    let scheme = word.find("://").and_then(|end| word.get(..end));
+    let is_list =
+        |scheme: &str| !scheme.contains(',') && scheme.to_ascii_lowercase().ends_with("+sentinel");
+    // Up to the name of the master.
+    let from = scheme.filter(|scheme| is_list(scheme)).map_or(0, |scheme| {
+        let hosts = scheme.len() + "://".len();
+        let path = word.get(hosts..).and_then(|rest| rest.find('/'));
+        path.map_or(word.len(), |path| hosts + path)
+    });
     let comma = word.get(from..).and_then(|rest| rest.find(','));
     comma.map_or(word.len(), |comma| from + comma)
 }

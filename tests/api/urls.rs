@@ -312,6 +312,7 @@ fn a_list_is_split_at_commas_and_blanks_that_are_not_between_sentinels() {
         ("redis://a,redis://b redis://c\n", &["redis://a", "redis://b", "redis://c"]),
         (group, &[group]),
         (&format!("{group},redis://a"), &[group, "redis://a"]),
+        ("REDIS+SENTINEL://a,b/c", &["REDIS+SENTINEL://a,b/c"]),
         (&format!("redis://a,{group},{group}"), &["redis://a", group, group]),
         ("redis+sentinel://s1,s2 redis://a/3", &["redis+sentinel://s1,s2", "redis://a/3"]),
         ("redis://ü,ü+sentinel://ü,ü/ü,ü", &["redis://ü", "ü+sentinel://ü,ü/ü", "ü"]),

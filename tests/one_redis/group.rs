@@ -77,7 +77,7 @@ pub(super) fn cut_off_sentinels(server: &Server) {
     server.run(&["ACL", "DELUSER", "sentinel"]);
 }
 
-fn let_sentinels_in(server: &Server) {
+pub(super) fn let_sentinels_in(server: &Server) {
     let rights = ["on", ">watch", "~*", "&*", "+@all"];
     server.run(&[&["ACL", "SETUSER", "sentinel"], &rights[..]].concat());
 }
@@ -139,6 +139,13 @@ impl Sentinel {
     /// The port of the master, as this one has it.
     pub(super) fn master(&self) -> Option<u16> {
         self.fields()?.get("port")?.parse().ok()
+    }
+
+    pub(super) fn run(&self, command: &[&str]) {
+        let client = redis::Client::open(("127.0.0.1", self.port)).unwrap();
+        let mut connection = client.get_connection().unwrap();
+        let (name, args) = command.split_first().unwrap();
+        redis::cmd(name).arg(args).exec(&mut connection).unwrap();
     }
 
     fn answers(&self) -> bool {

@@ -11,7 +11,7 @@ use quorlock_harness::{Proxy, Server};
 
 use super::{
     MS, NODE_TIMEOUT, QUARANTINE, SECOND, SOON, TTL,
-    group::{Group, Sentinel, cut_off_sentinels},
+    group::{Group, Sentinel, cut_off_sentinels, let_sentinels_in},
     soon, state,
     workers::{Workers, hold, one_at_a_time},
 };
@@ -93,6 +93,45 @@ async fn a_master_that_is_stopped_and_comes_back_gives_one_holder() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_master_that_only_the_sentinels_lose_gives_one_holder() {
     fail_over(cut_off_sentinels, |_| {}).await;
+}
+
+/// A master that is cut off from the Sentinels, lives on, and is named again before it was anybody's replica: nothing in it
+/// shows that another one was the master meanwhile, and granted.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_master_that_is_named_again_without_having_been_a_replica_waits() {
+    let group = Group::start();
+    // Long enough to be held by a client of the second master when the first one is named again.
+    let long = || with_settings(&group.url()).ttl(3 * TTL).max_ttl(3 * TTL);
+    let first = long().connect().await.unwrap();
+    let warm = first.acquire("named again").wait(SOON).await.unwrap();
+    warm.release().await.unwrap();
+    cut_off_sentinels(&group.servers[0]);
+    soon("the other one is the master", || group.master() == Some(1)).await;
+    let held = first.acquire("named again").wait(SOON).wait_through_outages().await.unwrap();
+    let first = tokio::spawn(async move { hold(0, &held, SOON).await });
+    // A Sentinel makes a replica of a former master eight seconds after it sees it again.
+    let_sentinels_in(&group.servers[0]);
+    tokio::time::sleep(2_500 * MS).await;
+    cut_off_sentinels(&group.servers[1]);
+    soon("it is the master again", || group.master() == Some(0)).await;
+    let second = long().build().unwrap();
+    let lease = second.acquire("named again").wait(SOON).wait_through_outages().await.unwrap();
+    let second = hold(1, &lease, 10 * MS).await;
+    one_at_a_time(&[first.await.unwrap(), second]);
+}
+
+/// A user without the right to subscribe hears of a switch a little later.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_of_the_sentinels_needs_two_rights() {
+    let group = Group::start();
+    for sentinel in &group.sentinels {
+        let rights =
+            ["on", ">pass", "resetchannels", "-@all", "+sentinel|myid", "+sentinel|master"];
+        sentinel.run(&[&["ACL", "SETUSER", "app"], &rights[..]].concat());
+    }
+    let url = format!("{}?sentinel_username=app&sentinel_password=pass", group.url());
+    let redlock = with_settings(&url).connect().await.unwrap();
+    soon("it votes", || state(&redlock) == NodeState::Ready).await;
 }
 
 /// The quarantine is longer by the time for which a client may go on with a former master.

@@ -21,12 +21,14 @@ pub(super) struct Connected {
     clients: usize,
 }
 
-/// Each once, however many nodes it is connected to, as far as this user may see that.
-pub(super) fn connected(inspection: &Inspection) -> Vec<Connected> {
+/// Each once, however many nodes it is connected to; `None` where this user may not see that
+/// on each node that answers.
+pub(super) fn connected(inspection: &Inspection) -> Option<Vec<Connected>> {
     let mut by_lists: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    let servers = || inspection.nodes.iter().filter_map(|node| node.server.as_ref().ok());
-    for client in servers().filter_map(|server| server.clients.as_ref()).flatten() {
-        by_lists.entry(&client.members).or_default().insert(&client.client);
+    for server in inspection.nodes.iter().filter_map(|node| node.server.as_ref().ok()) {
+        for client in server.clients.as_ref()? {
+            by_lists.entry(&client.members).or_default().insert(&client.client);
+        }
     }
     let records = || inspection.nodes.iter().filter_map(|node| marker(node)?.members.as_ref());
     let generation_of = |names: &str| {
@@ -45,7 +47,7 @@ pub(super) fn connected(inspection: &Inspection) -> Vec<Connected> {
         generation: generation(lists),
         clients: clients.len(),
     });
-    connected.collect()
+    Some(connected.collect())
 }
 
 impl Connected {

@@ -129,8 +129,13 @@ fn tell(inspection: &Inspection, verdict: Verdict) {
     }
     line("");
     line(&plain(&format!("configured: {}", inspection.members)));
-    for connected in connected(inspection) {
-        line(&plain(&connected.to_string()));
+    match connected(inspection) {
+        Some(connected) => {
+            connected.iter().for_each(|connected| line(&plain(&connected.to_string())));
+        }
+        None => line(
+            "connected: not known, since the user may not run CLIENT LIST on each node; grant `+client|list`",
+        ),
     }
     line(&match verdict {
         Verdict::Agrees => styled(GOOD, "a quorum of the nodes belongs to this list"),
@@ -202,7 +207,8 @@ fn as_object(inspection: &Inspection, verdict: Verdict) -> Value {
         "members": names(&inspection.members),
         "members_after": inspection.members.nodes_after().map(|nodes| nodes.collect::<Vec<_>>()),
         "nodes": inspection.nodes.iter().map(of_node).collect::<Vec<Value>>(),
-        "connected": connected(inspection).iter().map(Connected::as_object).collect::<Vec<Value>>(),
+        "connected": connected(inspection)
+            .map(|each| each.iter().map(Connected::as_object).collect::<Vec<Value>>()),
     })
 }
 

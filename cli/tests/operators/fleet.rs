@@ -314,11 +314,13 @@ fn who_is_connected_is_shown_to_those_who_may_see_it() {
     admit(short(&urls));
     let _connected = connected(short(&urls));
     let rights = [&["~*"][..], &quorlock_harness::RIGHTS, &quorlock_harness::LINE_RIGHTS].concat();
-    for (more, seen) in [(None, 0), (Some("+client|list"), 1)] {
+    for (more, seen) in [(None, None), (Some("+client|list"), Some(1))] {
         let users: Vec<String> =
             (0..3).map(|node| cluster[node].user(rights.iter().copied().chain(more))).collect();
         let (status, said) = show(&users);
         assert_eq!(status, 0, "{said:#}");
-        assert_eq!(said["connected"].as_array().map(Vec::len), Some(seen), "{said:#}");
+        assert_eq!(said["connected"].as_array().map(Vec::len), seen, "{said:#}");
+        let people = text(&fleet("show", &users, &[]).stdout);
+        assert_eq!(people.contains("connected: not known"), seen.is_none(), "{people}");
     }
 }

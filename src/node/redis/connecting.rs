@@ -53,6 +53,9 @@ pub(super) async fn reach(
             Either::Left((Err(NodeError::Refused(Refusal::Replica)), _)) => {
                 Arc::from(format!("the Sentinels name {}, which is a replica", master.place()))
             }
+            Either::Left((Err(NodeError::NotConnected { reason }), _)) => {
+                Arc::from(format!("{reason}, at {}", master.place()))
+            }
             Either::Left((reached, _)) => {
                 return Ok(Reached { master: Some(master.clone()), ..reached? });
             }
@@ -68,7 +71,7 @@ pub(super) async fn reach(
     }
 }
 
-fn took_too_long(node: &Shared, context: &NodeContext) -> Arc<str> {
+pub(super) fn took_too_long(node: &Shared, context: &NodeContext) -> Arc<str> {
     if let Some((sentinels, group)) = node.sentinels.as_ref().zip(node.address.group())
         && !sentinels.name_one(context.runtime().now())
     {

@@ -10,7 +10,7 @@ use futures::future::{Either, select};
 use redis::{AsyncConnectionConfig, Cmd, Value, from_redis_value};
 
 use super::{
-    Shared, check, errors, facts,
+    Shared, check, connecting, errors, facts,
     link::Link,
     liveness::{Down, Room},
     resolve::Resolver,
@@ -96,7 +96,7 @@ async fn connect(node: &Shared, context: &NodeContext) -> Result<(Link, bool), N
             Ok((link, node.address.is_unix() || resolver.is_local()))
         }
         Either::Right(_) => {
-            let reason = Arc::from("no answer within the connect timeout");
+            let reason = connecting::took_too_long(node, context);
             Err(NodeError::NotConnected { reason })
         }
     }
@@ -150,7 +150,11 @@ impl Asking<'_> {
             command.arg("CLIENT").arg("LIST");
         };
         let own = self.context.client().to_string();
-        let list = known(self.ask(ask).await)?.and_then(|list| from_redis_value(list).ok());
+        // A long list may take too long.
+        let list = match self.ask(ask).await {
+            Err(NodeError::TimedOut) => None,
+            list => known(list)?.and_then(|list| from_redis_value(list).ok()),
+        };
         facts.clients = list.map(|list: String| facts::clients(&list, &own));
         Ok(())
     }

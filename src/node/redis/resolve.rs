@@ -6,7 +6,7 @@
 
 use std::{
     io,
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     sync::{Arc, MutexGuard},
 };
 
@@ -21,6 +21,9 @@ use crate::{lock::Lock, node::Refusal};
 /// A look-up that one attempt may leave and the next take up again.
 type Lookup = Shared<BoxFuture<'static, Result<Vec<SocketAddr>, Arc<io::Error>>>>;
 
+/// Host and port. Those of a node change where Sentinels name them.
+type Name = (String, u16);
+
 type Addresses<'a> = Box<dyn Iterator<Item = SocketAddr> + Send + 'a>;
 
 /// Looks up one node's name, for one attempt to connect after another. A clone is the same one.
@@ -31,8 +34,8 @@ pub(super) struct Resolver {
 
 #[derive(Default)]
 struct State {
-    /// The look-up under way, even if the attempt that began it has given up.
-    lookup: Option<Lookup>,
+    /// The look-up under way, even if the attempt that began it has given up, and of what.
+    lookup: Option<(Name, Lookup)>,
     refusal: Option<Refusal>,
     /// Whether all addresses are of this machine.
     local: bool,
@@ -50,19 +53,18 @@ impl Resolver {
         self.state().local
     }
 
-    fn lookup(&self, host: &str, port: u16) -> Lookup {
-        let begin = || {
-            let name = (host.to_owned(), port);
-            // An address in digits is not looked up, and takes no thread.
-            let lookup = async move {
-                let found = tokio::net::lookup_host(name).await;
-                found.map(Iterator::collect).map_err(Arc::new)
-            };
-            lookup.boxed().shared()
-        };
+    fn lookup(&self, name: &Name) -> Lookup {
         let mut state = self.state();
         (state.refusal, state.local) = (None, false);
-        state.lookup.get_or_insert_with(begin).clone()
+        let before = match &state.lookup {
+            Some((of, lookup)) if of == name => return lookup.clone(),
+            // An address in digits is not looked up, and takes no thread.
+            _ if name.0.parse::<IpAddr>().is_ok() => return begin(name.clone(), None),
+            before => before.as_ref().map(|(_, lookup)| lookup.clone()),
+        };
+        let lookup = begin(name.clone(), before);
+        state.lookup = Some((name.clone(), lookup.clone()));
+        lookup
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -70,9 +72,22 @@ impl Resolver {
     }
 }
 
+/// Looks a name up once another look-up is over.
+fn begin(name: Name, before: Option<Lookup>) -> Lookup {
+    let lookup = async move {
+        if let Some(before) = before {
+            let _ = before.await;
+        }
+        let found = tokio::net::lookup_host(name).await;
+        found.map(Iterator::collect).map_err(Arc::new)
+    };
+    lookup.boxed().shared()
+}
+
 impl AsyncDNSResolver for Resolver {
     fn resolve<'a, 'b: 'a>(&'a self, host: &'b str, port: u16) -> RedisFuture<'a, Addresses<'a>> {
-        let lookup = self.lookup(host, port);
+        let name = (host.to_owned(), port);
+        let lookup = self.lookup(&name);
         Box::pin(async move {
             let found = lookup.await;
             let addresses = found.as_deref().map_or(0, ipv4);
@@ -81,7 +96,7 @@ impl AsyncDNSResolver for Resolver {
             {
                 let mut state = self.state();
                 // The next attempt asks anew.
-                state.lookup = None;
+                state.lookup.take_if(|(of, _)| *of == name);
                 state.refusal.clone_from(&refusal);
                 state.local = local;
             }
@@ -137,6 +152,35 @@ mod tests {
         ] {
             assert!(!local(addresses), "{addresses:?}");
         }
+    }
+
+    /// A look-up of another name that hangs is awaited, and its answer is not taken for this one's.
+    #[tokio::test]
+    async fn each_name_has_its_own_answer_and_one_look_up_is_under_way() {
+        let resolver = Resolver::default();
+        let (end, ended) = tokio::sync::oneshot::channel::<()>();
+        let hangs = async move {
+            let _ = ended.await;
+            Ok(vec!["10.0.0.1:1".parse().unwrap()])
+        };
+        let slow = ("slow.test".to_owned(), 1);
+        resolver.state().lookup = Some((slow.clone(), hangs.boxed().shared()));
+        let found = |host: &'static str, port| {
+            let found = resolver.resolve(host, port);
+            async move { found.await.map(Iterator::collect::<Vec<SocketAddr>>) }
+        };
+        let digits = found("127.0.0.2", 2).await.unwrap();
+        assert_eq!(digits, ["127.0.0.2:2".parse().unwrap()]);
+        assert_eq!(resolver.state().lookup.as_ref().map(|(of, _)| of), Some(&slow), "still there");
+        let mut named = Box::pin(found("localhost", 3));
+        assert!(futures::poll!(&mut named).is_pending());
+        end.send(()).unwrap();
+        let named = named.await.unwrap();
+        assert!(
+            named.iter().all(|found| found.port() == 3 && found.ip().is_loopback()),
+            "{named:?}"
+        );
+        assert!(resolver.state().lookup.is_none());
     }
 
     #[test]

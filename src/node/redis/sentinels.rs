@@ -110,7 +110,13 @@ impl Sentinels {
             Some(refusal) => Arc::from(refusal.to_string()),
             None => error,
         })?;
-        within(context, PATIENCE, connection.subscribe("+switch-master")).await?;
+        // A user who may not do that is told of a switch by the next answer.
+        let subscribe = async { Ok(connection.subscribe("+switch-master").await.err()) };
+        if let Some(error) = within(context, PATIENCE, subscribe).await?
+            && !matches!(errors::of_command(&error), NodeError::Rejected { .. })
+        {
+            return Err(Arc::from(error.to_string()));
+        }
         let id: String = query(context, &mut connection, &["MYID"]).await?;
         let id: Arc<str> = Arc::from(id);
         loop {
@@ -172,7 +178,13 @@ impl Sentinels {
         let each = group.sentinels.iter().zip(&heard.answers).zip(&heard.troubles);
         let each = each.map(|(((sentinel, _), answer), trouble)| match (trouble, answer) {
             (Some(trouble), _) => format!("{sentinel}: {trouble}"),
-            (None, Some(answer)) => format!("{sentinel}: it names {}", answer.place),
+            (None, Some(answer)) => {
+                let (id, place) = (answer.id.get(..8).unwrap_or(&answer.id), &answer.place);
+                format!(
+                    "{sentinel}: it is {id} and names {place} since failover {}",
+                    place.failover
+                )
+            }
             (None, None) => format!("{sentinel}: no answer yet"),
         });
         let each = each.collect::<Vec<_>>().join("; ");
@@ -261,11 +273,13 @@ fn read(
     let field = |name: &str| {
         told.get(name).ok_or_else(|| Arc::from(format!("its answer has no field `{name}`")))
     };
-    let number = |name: &str| -> Result<usize, Arc<str>> {
+    let number = |name: &str| -> Result<u64, Arc<str>> {
         field(name)?.parse().map_err(|_| Arc::from(format!("its field `{name}` is no number")))
     };
     let port =
         u16::try_from(number("port")?).map_err(|_| Arc::from("its `port` is out of range"))?;
-    let place = Place { host: Arc::from(field("ip")?.as_str()), port };
-    Ok(Answer { asked, id: Arc::clone(id), place, others: number("num-other-sentinels")? })
+    let failover = number("config-epoch")?;
+    let place = Place { host: Arc::from(field("ip")?.as_str()), port, failover };
+    let others = usize::try_from(number("num-other-sentinels")?).unwrap_or(usize::MAX);
+    Ok(Answer { asked, id: Arc::clone(id), place, others })
 }

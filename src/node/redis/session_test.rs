@@ -112,7 +112,7 @@ impl Scripted {
         let process = Process {
             generation: Arc::default(),
             run_id: "this".to_owned(),
-            database: 0,
+            database: "0".to_owned(),
             members,
             counter_retention: NODE_TIMEOUT,
         };

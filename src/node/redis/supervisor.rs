@@ -170,7 +170,10 @@ async fn connect(
         .map_err(|other| NodeError::Refused(Refusal::SameServer { other }))?;
     let process = Process {
         run_id: identity.run_id,
-        database: node.address.database(),
+        database: match &master {
+            Some(master) => format!("{}@{}", node.address.database(), master.place().failover),
+            None => node.address.database().to_string(),
+        },
         members: context.members().clone(),
         generation: Arc::default(),
         counter_retention: context.counter_retention(),

@@ -13,7 +13,7 @@ pub(super) fn quoted(url: &str) -> String {
     let url = url.trim();
     let (scheme, rest) = split_scheme(url)
         .map_or((String::new(), url), |(scheme, rest)| (format!("{scheme}://"), rest));
-    let place = if scheme.ends_with("+sentinel://") { places } else { place };
+    let place = if scheme.to_ascii_lowercase().ends_with("+sentinel://") { places } else { place };
     let Some(at) = rest.rfind('@') else {
         let shown = place(rest);
         // One word may be a password that was given in the wrong place.

@@ -115,15 +115,46 @@ pub(super) fn judge(url: &str, tls: bool) -> Result<(), Fault> {
     let database =
         "the database stands behind the master, as in `redis+sentinel://host/mymaster/3`";
     judge_query(parts.query, &[USER, PASSWORD, "protocol"], database)?;
-    if parts.value(USER).is_some() && parts.value(PASSWORD).is_none_or(str::is_empty) {
-        let reason =
-            format!("there is a user of the Sentinels without a password; add `{PASSWORD}`");
-        return fault(UrlPart::Query, reason);
+    let given = |name: &str| {
+        let is = |pair: &&str| pair.split_once('=').map_or(*pair, |(name, _)| name) == name;
+        parts.query.split('&').filter(is).count()
+    };
+    let empty = |name: &str| parts.value(name).is_some_and(str::is_empty);
+    let wrong = [
+        (
+            given(USER) > 1 || given(PASSWORD) > 1,
+            UrlPart::Query,
+            "there are two users or passwords of the Sentinels; write one",
+        ),
+        (
+            given(USER) > 0 && given(PASSWORD) == 0,
+            UrlPart::Query,
+            "there is a user of the Sentinels without a password; add `sentinel_password`",
+        ),
+        (
+            empty(USER) || empty(PASSWORD),
+            UrlPart::Query,
+            "the user or the password of the Sentinels is empty; write it, or leave it out",
+        ),
+        (
+            parts.value(USER).is_some_and(|user| user.contains(':')),
+            UrlPart::Query,
+            "there is a `:` in the user of the Sentinels; write it as %3A",
+        ),
+        (
+            given(PASSWORD) > 0 && parts.fragment.is_some_and(|name| name != INSECURE),
+            UrlPart::Fragment,
+            "what follows `#` may be a part of the password; write `#` in it as %23, and name the node by `NodeSpec::named`",
+        ),
+    ];
+    if let Some((_, part, reason)) = wrong.into_iter().find(|(is_wrong, ..)| *is_wrong) {
+        return fault(part, reason);
     }
     judge::judge(&parts.master())?;
     let mut seen = Vec::new();
     for sentinel in parts.sentinels() {
         judge::judge(&sentinel)?;
+        let sentinel = sentinel.to_ascii_lowercase();
         if seen.contains(&sentinel) {
             return fault(UrlPart::Host, "a Sentinel is named twice; name each once");
         }
@@ -138,11 +169,11 @@ mod tests {
 
     #[test]
     fn each_sentinel_and_the_master_has_what_concerns_it() {
-        let url = "rediss+sentinel://app:a%40b@s1,s2:7,[::1]/main/3?sentinel_password=x&protocol=3&sentinel_username=me#n";
+        let url = "rediss+sentinel://app:a%40b@s1,s2:7,[::1]/main/3?sentinel_password=x&protocol=3&sentinel_username=me";
         assert_eq!(judge(url, true), Ok(()));
         let parts = split(url, true);
         assert_eq!(parts.master, "main");
-        assert_eq!(parts.master(), "rediss://app:a%40b@s1/3?protocol=3#n");
+        assert_eq!(parts.master(), "rediss://app:a%40b@s1/3?protocol=3");
         let sentinels: Vec<_> = parts.sentinels().collect();
         assert_eq!(
             sentinels,
@@ -170,6 +201,11 @@ mod tests {
             ("s1/main?sentinel_user=me", UrlPart::Query),
             ("s1/main?db=3", UrlPart::Query),
             ("s1/main#a*b", UrlPart::Fragment),
+            ("s1/main?sentinel_password=hunter#2secret", UrlPart::Fragment),
+            ("s1/main?sentinel_password=", UrlPart::Query),
+            ("s1/main?sentinel_password=a&sentinel_password=b", UrlPart::Query),
+            ("s1/main?sentinel_username=a:b&sentinel_password=c", UrlPart::Query),
+            ("s1,S1/main", UrlPart::Host),
         ] {
             let found = judge(&format!("redis+sentinel://{rest}"), false).unwrap_err();
             assert_eq!(found.0, part, "{rest}: {}", found.1);

@@ -28,8 +28,9 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(in crate::node::redis) struct Process {
     pub(in crate::node::redis) run_id: String,
-    /// The number of the database. Two that are swapped keep their keys, and so their markers.
-    pub(in crate::node::redis) database: i64,
+    /// The number of the database. Two that are swapped keep their keys, and so their markers. Behind Sentinels the failover
+    /// follows it since which the process is the master.
+    pub(in crate::node::redis) database: String,
     /// The fleet that the node is configured for, in the first generation.
     pub(in crate::node::redis) members: Members,
     /// The generation with which it was looked at last.
@@ -87,7 +88,7 @@ pub(in crate::node::redis) fn look(
     let (waited_in, waited) = join.waited.unwrap_or_default();
     let args = List::Many(vec![
         Arg::Bytes(process.run_id.as_bytes()),
-        Arg::Text(process.database.to_string()),
+        Arg::Text(process.database.clone()),
         Arg::Text(process.members_at(join.generation).text().to_owned()),
         Arg::Number(validity::wire_millis(join.max_ttl)),
         // No epoch is zero, so that zero forces nothing.

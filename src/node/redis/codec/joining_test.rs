@@ -10,7 +10,7 @@ const HEAD: &str = "77.1/abc/0/0 0000000000000200 0000000000000150";
 fn process() -> Process {
     Process {
         run_id: "abc".to_owned(),
-        database: 3,
+        database: "3".to_owned(),
         members: Members::from_text("1 a,b default"),
         generation: Arc::default(),
         counter_retention: Duration::from_secs(60),

@@ -1,8 +1,8 @@
 //! Which master the Sentinels name together, and for how long a client may go by that.
 //!
 //! It decides from their last answers alone: pure, without clock and connection. A client may use a master only for
-//! `TOLD_FOR` after it began to ask a majority of all Sentinels that named it. Two majorities share a Sentinel, and that
-//! takes back no failover. So no client uses the former master for longer than that once another was told of the new one.
+//! `TOLD_FOR` after it began to ask a majority of all Sentinels that named it. Two majorities share a Sentinel, and none
+//! takes back a failover. So no client uses the former master for longer than that once another was told of the new one.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -11,11 +11,14 @@ use crate::protocol::Timestamp;
 /// For how long an answer counts, from when it was asked for.
 pub(super) const TOLD_FOR: Duration = Duration::from_secs(3);
 
-/// Where a server is.
+/// Where a master is, and since which failover it is one. A server may be promoted again that never was a replica: it did
+/// not hear of the failover in between, and shows nothing of it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(in crate::node::redis) struct Place {
     pub(in crate::node::redis) host: Arc<str>,
     pub(in crate::node::redis) port: u16,
+    /// Rises with each: `config-epoch`.
+    pub(in crate::node::redis) failover: u64,
 }
 
 impl fmt::Display for Place {
@@ -84,7 +87,7 @@ mod tests {
     }
 
     fn answer(id: &str, asked: u64, port: u16, others: usize) -> Option<Answer> {
-        let place = Place { host: Arc::from("h"), port };
+        let place = Place { host: Arc::from("h"), port, failover: 0 };
         Some(Answer { asked: at(asked), id: Arc::from(id), place, others })
     }
 
@@ -111,6 +114,15 @@ mod tests {
         assert_eq!(agreed(&split, 0), None);
         let moved = [answer("a", 0, 1, 2), answer("b", 0, 2, 2), answer("c", 0, 2, 2)];
         assert_eq!(agreed(&moved, 0).map(|(port, _)| port), Some(2));
+    }
+
+    #[test]
+    fn a_master_of_another_failover_is_another_one() {
+        let mut again = [answer("a", 0, 1, 2), answer("b", 0, 1, 2), None];
+        if let Some(answer) = &mut again[0] {
+            answer.place.failover = 2;
+        }
+        assert_eq!(agreed(&again, 0), None);
     }
 
     #[test]
