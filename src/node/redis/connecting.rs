@@ -9,14 +9,16 @@ use futures::future::{Either, select};
 use redis::{AsyncConnectionConfig, PushInfo};
 
 use super::{
-    Shared, check,
+    Shared,
+    address::Place,
+    check,
     check::Identity,
     errors,
     link::Link,
     liveness::{self, Down},
     push::{Exchanges, Listener, Tracked},
     resolve::Resolver,
-    sentinels::{Master, Place},
+    sentinels::Master,
 };
 use crate::{
     node::{LineState, NodeContext, NodeError, Refusal},

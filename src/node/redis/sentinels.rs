@@ -12,9 +12,12 @@ use redis::{
 };
 use tokio::sync::{Notify, watch};
 
-pub(super) use self::agreed::Place;
 use self::agreed::{Agreed, Answer, TOLD_FOR, agree, needed};
-use super::{address::Group, errors, resolve::Resolver};
+use super::{
+    address::{Group, Place},
+    errors,
+    resolve::Resolver,
+};
 use crate::{
     lock::Lock,
     node::{NodeContext, NodeError, Refusal},

@@ -9,7 +9,6 @@ use std::net::Ipv6Addr;
 use super::{
     error::UrlPart,
     quote::{authority_end, is_address, is_host, quoted, split_port, split_scheme},
-    sentinels,
 };
 use crate::suggest::nearest;
 
@@ -59,7 +58,8 @@ pub(super) fn judge(url: &str) -> Result<Kind, Fault> {
     match kind {
         Kind::Tcp { tls } => judge_tcp(rest, *tls)?,
         Kind::Unix => judge_unix(rest)?,
-        Kind::Sentinels { tls } => sentinels::judge(url, *tls)?,
+        // Their URL is taken apart first.
+        Kind::Sentinels { .. } => {}
     }
     Ok(*kind)
 }

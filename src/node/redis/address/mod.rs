@@ -8,14 +8,14 @@ mod quote;
 mod sentinels;
 mod tls;
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
 
 pub use self::error::{AddressError, UrlPart, WrongAddress};
 use self::judge::Kind;
 pub(crate) use self::tls::TlsSettings;
-use super::{credentials::CredentialSource, sentinels::Place};
+use super::credentials::CredentialSource;
 use crate::{
     node::{NodeContext, NodeError},
     protocol::Timestamp,
@@ -29,6 +29,26 @@ pub(crate) struct Address {
     display: Arc<str>,
     name: Option<Arc<str>>,
     credentials: Option<CredentialSource>,
+}
+
+/// Where a master is, and since which failover it is one. A server may be promoted again that never was a replica: it did
+/// not hear of the failover in between, and shows nothing of it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct Place {
+    pub(super) host: Arc<str>,
+    pub(super) port: u16,
+    /// Rises with each: `config-epoch`.
+    pub(super) failover: u64,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.host.contains(':') {
+            write!(f, "[{}]:{}", self.host, self.port)
+        } else {
+            write!(f, "{}:{}", self.host, self.port)
+        }
+    }
 }
 
 /// A master by its name, and the Sentinels to ask for it.
@@ -168,7 +188,11 @@ fn moved(address: &ConnectionAddr, to: &Place) -> ConnectionAddr {
 }
 
 fn judged(url: &str) -> Result<Kind, AddressError> {
-    judge::judge(url).map_err(|(part, reason)| AddressError::invalid(url, part, reason))
+    let kind = judge::judge(url).and_then(|kind| match kind {
+        Kind::Sentinels { tls } => sentinels::judge(url, tls).map(|()| kind),
+        kind => Ok(kind),
+    });
+    kind.map_err(|(part, reason)| AddressError::invalid(url, part, reason))
 }
 
 fn display(address: &ConnectionAddr) -> String {

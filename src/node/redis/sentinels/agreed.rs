@@ -4,32 +4,12 @@
 //! `TOLD_FOR` after it began to ask a majority of all Sentinels that named it. Two majorities share a Sentinel, and none
 //! takes back a failover. So no client uses the former master for longer than that once another was told of the new one.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use crate::protocol::Timestamp;
+use crate::{node::redis::address::Place, protocol::Timestamp};
 
 /// For how long an answer counts, from when it was asked for.
 pub(super) const TOLD_FOR: Duration = Duration::from_secs(3);
-
-/// Where a master is, and since which failover it is one. A server may be promoted again that never was a replica: it did
-/// not hear of the failover in between, and shows nothing of it.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub(in crate::node::redis) struct Place {
-    pub(in crate::node::redis) host: Arc<str>,
-    pub(in crate::node::redis) port: u16,
-    /// Rises with each: `config-epoch`.
-    pub(in crate::node::redis) failover: u64,
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.host.contains(':') {
-            write!(f, "[{}]:{}", self.host, self.port)
-        } else {
-            write!(f, "{}:{}", self.host, self.port)
-        }
-    }
-}
 
 /// What one Sentinel has said last.
 #[derive(Clone, Debug)]
