@@ -136,8 +136,12 @@ pub enum Refusal {
         /// What the server said.
         message: Arc<str>,
     },
-    /// It is a Sentinel, which keeps no keys. Configure independent masters; a Sentinel stands at port 26379 by default.
-    #[error("it is a Sentinel, which keeps no keys; configure independent masters")]
+    /// It is a Sentinel, which keeps no keys. Configure independent masters, or one master by all its Sentinels:
+    /// `redis+sentinel://host,host,host/master`.
+    #[error(
+        "it is a Sentinel, which keeps no keys; configure independent masters, or one by its Sentinels \
+         (redis+sentinel://host,host,host/master)"
+    )]
     Sentinel,
     /// It is in protected mode: it has no password and takes no connection from other machines. Set a password
     /// (`requirepass`, or an ACL user), or bind it to an address that only its clients can reach and set
