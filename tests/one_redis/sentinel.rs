@@ -226,5 +226,6 @@ async fn an_address_that_follows_the_sentinels_gives_one_holder() {
     address.retarget(group.servers[1].port());
     let (first, second) = (first.await.unwrap(), asking.await.unwrap());
     println!("promoted after {promoted:?}, without a grant {:?}", second.from - first.until);
+    assert!(first.until - failed <= TTL);
     one_at_a_time(&[first, second]);
 }
