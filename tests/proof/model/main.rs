@@ -66,6 +66,7 @@ checks![
     admission_time,
     admission_tokens,
     changes,
+    changes_small,
     doubles,
     exclusive,
     exclusive_cuts,

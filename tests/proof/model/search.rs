@@ -107,6 +107,23 @@ pub(crate) struct Found {
 }
 
 impl Found {
+    /// What several searches have found, one behind the other, up to the first that finds something wrong.
+    pub(crate) fn of_all<T>(all: impl IntoIterator<Item = T>, search: impl Fn(T) -> Self) -> Self {
+        let mut whole: Option<Self> = None;
+        for setup in all {
+            let mut found = search(setup);
+            if let Some(whole) = &whole {
+                found.exhausted &= whole.exhausted;
+                found.add(whole);
+            }
+            if found.trace.is_some() {
+                return found;
+            }
+            whole = Some(found);
+        }
+        whole.expect("there is one")
+    }
+
     /// What another search has seen beside this one.
     pub(crate) fn add(&mut self, other: &Self) {
         self.states += other.states;

@@ -1,22 +1,22 @@
 //! A fleet that changes its list of nodes while clients run: with the old list, with both, and with the new one.
 //!
 //! Goal: at most one client holds, and tokens rise, whoever looks, seals, waits, opens, asks, extends and admits in which
-//! order, and whichever node forgets meanwhile. Method: the production's `Admission`, `Probe`, `Round` and `Tally` of each
-//! client, and `NodeStore`, one message after the other, over time. The orders are searched from the first state on, and
-//! by random walks, since no search ends here (`walk.rs`).
+//! order, and whichever node forgets meanwhile. Method: `NodeStore`, and the production's machines of each client, one
+//! message after the other, over time. A client is two actors: one sees to the nodes (`keeper.rs`), the other takes leases
+//! and knows as much of the nodes as any client can (`voter.rs`). Small fleets are searched to the end, and larger ones,
+//! with more clients, by random walks (`walk.rs`).
 //!
-//! A message is executed and heard in one step, or executed and not heard. A prolonging command is for a node in the state
-//! in which the client has read it: the scripts compare the identity, which names the record.
+//! A message is executed and heard in one step, or executed and not heard.
 //!
 //! Not modelled: claims (`tests/proof/protocol/admission/members.rs`), clocks that differ, lines, several resources.
 
-mod client;
+mod keeper;
+mod voter;
 pub(crate) mod walk;
 
 use core::time::Duration;
 
-pub(crate) use self::client::Kind;
-use self::client::{Client, Lease};
+use self::{keeper::Keeper, voter::Voter};
 use super::{
     pool::{Part, Pool},
     search::{Sometimes, Space},
@@ -35,13 +35,61 @@ pub(crate) struct Setup {
     pub(crate) after: &'static [usize],
     /// The nodes of the new list alone have never been used; or else clients with both lists have let them in.
     pub(crate) fresh: bool,
-    pub(crate) clients: &'static [Kind],
+    /// Who sees to the nodes, each so often at the most.
+    pub(crate) keepers: &'static [(Kind, u8)],
+    /// Who takes leases.
+    pub(crate) voters: &'static [Kind],
+    /// How many rounds each begins, and how often it prolongs.
+    pub(crate) rounds: u8,
+    pub(crate) extensions: u8,
     pub(crate) forgets: u8,
     pub(crate) losses: u8,
     pub(crate) from: From,
-    /// How many rounds each client begins.
-    pub(crate) rounds: u8,
     pub(crate) until: u8,
+}
+
+/// Which lists a client has.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(crate) enum Kind {
+    Old,
+    Both,
+    New,
+}
+
+impl Kind {
+    fn nodes(self, setup: &Setup) -> Vec<usize> {
+        let mut nodes = match self {
+            Self::Old => setup.before.to_vec(),
+            Self::Both => [setup.before, setup.after].concat(),
+            Self::New => setup.after.to_vec(),
+        };
+        nodes.sort_unstable();
+        nodes.dedup();
+        nodes
+    }
+
+    /// The list or the lists.
+    fn members(self, setup: &Setup) -> Members {
+        let list = |nodes: &[usize]| Members::new("f", nodes.iter().map(|node| format!("n{node}")));
+        let (before, after) = (list(setup.before), list(setup.after));
+        match self {
+            Self::Old => before,
+            Self::Both => after.after(&before),
+            Self::New => after,
+        }
+    }
+
+    fn quorum(self, setup: &Setup) -> Quorum {
+        let nodes = self.nodes(setup);
+        let of = |list: &[usize]| {
+            let places = nodes.iter().enumerate().filter(|(_, node)| list.contains(node));
+            places.map(|(place, _)| NodeId::new(place)).collect::<NodeSet>()
+        };
+        match self {
+            Self::Both => Quorum::of_both(of(setup.before), of(setup.after)),
+            Self::Old | Self::New => Quorum::of(nodes.len()),
+        }
+    }
 }
 
 /// How far the world has come when a search begins.
@@ -49,10 +97,12 @@ pub(crate) struct Setup {
 pub(crate) enum From {
     /// Nobody has looked at any node.
     Start,
-    /// All clients have looked at all nodes, so that the end of the change is asked for, and the first one holds.
+    /// Every keeper has looked at all nodes, and the end of the change is asked for.
+    Looked,
+    /// The same, and the first voter holds.
     Held,
-    /// The second client has sealed the first node, and not the others yet. That node has forgotten, has waited, and was
-    /// admitted by the first client.
+    /// The second keeper has sealed the first node, and not the others yet. That node has forgotten, has waited, and was
+    /// admitted by the first keeper.
     Sealing,
 }
 
@@ -65,26 +115,18 @@ struct Node {
     lost: bool,
 }
 
-/// Which state of a node a client has read.
-type Stamp = (u64, Option<Members>);
-
-impl Node {
-    fn stamp(&self) -> Stamp {
-        (self.life, self.store.members().cloned())
-    }
-}
-
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+/// A token that was granted, and the largest one before its round began.
+#[derive(Clone, Copy, Debug)]
 struct Grant {
-    /// How many grants there had been when its round began.
-    began: u8,
+    above: u64,
     token: u64,
 }
 
 #[derive(Clone)]
 pub(crate) struct State {
     nodes: Vec<Part<Node>>,
-    clients: Vec<Part<Client>>,
+    keepers: Vec<Part<Keeper>>,
+    voters: Vec<Part<Voter>>,
     rest: Part<Rest>,
 }
 
@@ -93,7 +135,8 @@ struct Rest {
     now: u8,
     forgets: u8,
     losses: u8,
-    grants: Vec<Grant>,
+    /// The tokens that were granted, in their order.
+    tokens: Vec<u64>,
     wrong: Option<&'static str>,
 }
 
@@ -101,7 +144,7 @@ struct Rest {
 pub(crate) enum Step {
     Tick,
     Forget(usize),
-    /// A client begins to see to its nodes.
+    /// A keeper begins to see to its nodes.
     Probe(usize),
     /// It looks at one.
     Look(usize, usize, Fate),
@@ -125,18 +168,17 @@ pub(crate) enum Fate {
 }
 
 impl Step {
-    /// The client that does it, if one does.
-    pub(crate) const fn actor(&self) -> Option<usize> {
+    /// Who does it, if it is done by a keeper or by a voter.
+    pub(crate) const fn actor(&self) -> Option<(bool, usize)> {
         match self {
             Self::Tick | Self::Forget(_) => None,
-            Self::Probe(at)
-            | Self::Look(at, ..)
-            | Self::Begin(at)
+            Self::Probe(at) | Self::Look(at, ..) => Some((true, *at)),
+            Self::Begin(at)
             | Self::Vote(at, ..)
             | Self::Extend(at)
             | Self::Extended(at, ..)
             | Self::GiveUp(at)
-            | Self::GiveBack(at) => Some(*at),
+            | Self::GiveBack(at) => Some((false, *at)),
         }
     }
 
@@ -149,14 +191,15 @@ impl Step {
 pub(crate) struct Changes {
     setup: Setup,
     nodes: Pool<Node>,
-    clients: Pool<Client>,
+    keepers: Pool<Keeper>,
+    voters: Pool<Voter>,
     rests: Pool<Rest>,
 }
 
 impl Changes {
     pub(crate) fn new(setup: Setup) -> Self {
-        let (nodes, clients, rests) = (Pool::new(), Pool::new(), Pool::new());
-        Self { setup, nodes, clients, rests }
+        let (nodes, keepers, voters, rests) = (Pool::new(), Pool::new(), Pool::new(), Pool::new());
+        Self { setup, nodes, keepers, voters, rests }
     }
 
     fn all(&self) -> usize {
@@ -178,11 +221,11 @@ impl Changes {
         state
     }
 
-    /// A client sees to its nodes, from the beginning of a probe to its end.
-    fn see_to(&mut self, state: &State, at: usize) -> State {
+    /// A keeper sees to its nodes, from the beginning of a probe on, until it ends or a state is reached.
+    fn see_to(&mut self, state: &State, at: usize, ends: impl Fn(&State) -> bool) -> State {
         let mut state = self.after(state, [Step::Probe(at)]);
-        while state.clients[at].probe.is_some() {
-            let own = (0..state.clients[at].nodes.len()).find(|own| state.clients[at].asks(*own));
+        while state.keepers[at].probe.is_some() && !ends(&state) {
+            let own = (0..state.keepers[at].nodes.len()).find(|own| state.keepers[at].asks(*own));
             state = self.after(&state, [Step::Look(at, own.expect("it waits"), Fate::Heard)]);
         }
         state
@@ -193,30 +236,32 @@ impl Changes {
         if self.setup.from == From::Start {
             return state;
         }
-        for at in 0..self.setup.clients.len() {
-            state = self.see_to(&state, at);
+        for at in 0..self.setup.keepers.len() {
+            state = self.see_to(&state, at, |_| false);
+        }
+        // Nobody with the new list alone asks for it.
+        let is_asked = state.keepers.iter().any(|keeper| keeper.kind == Kind::New);
+        state.keepers.iter_mut().for_each(|keeper| keeper.edit().stand(!is_asked));
+        if self.setup.from == From::Looked {
+            return state;
         }
         if self.setup.from == From::Held {
             state = self.after(&state, [Step::Begin(0)]);
             while let Some(own) =
-                (0..state.clients[0].nodes.len()).find(|own| state.clients[0].votes(*own))
+                (0..state.voters[0].nodes.len()).find(|own| state.voters[0].votes(*own))
             {
                 state = self.after(&state, [Step::Vote(0, own, Fate::Heard)]);
             }
             return state;
         }
-        let first = self.setup.before[0];
-        let both = client::members(&self.setup, Kind::Both);
-        let is_sealed = |state: &State| state.nodes[first].store.members() == Some(&both);
-        state = self.after(&state, [Step::Probe(1)]);
-        while !is_sealed(&state) {
-            let own = (0..state.clients[1].nodes.len()).find(|own| state.clients[1].asks(*own));
-            state = self.after(&state, [Step::Look(1, own.expect("it waits"), Fate::Heard)]);
-        }
+        let (first, both) = (self.setup.before[0], Kind::Both.members(&self.setup));
+        state = self.see_to(&state, 1, |state| state.nodes[first].store.members() == Some(&both));
         state = self.after(&state, [Step::Forget(first)]);
-        state = self.see_to(&state, 0);
+        state = self.see_to(&state, 0, |_| false);
         state = self.after(&state, [Step::Tick; 3]);
-        self.see_to(&state, 0)
+        let mut state = self.see_to(&state, 0, |_| false);
+        state.keepers.iter_mut().for_each(|keeper| keeper.edit().stand(false));
+        state
     }
 
     /// No more than a minority of each list has forgotten at a time.
@@ -242,11 +287,11 @@ impl Space for Changes {
     type Step = Step;
 
     fn width(&self) -> usize {
-        self.all() + self.setup.clients.len() + 1
+        self.all() + self.setup.keepers.len() + self.setup.voters.len() + 1
     }
 
     fn first(&mut self) -> State {
-        let both = client::members(&self.setup, Kind::Both);
+        let both = Kind::Both.members(&self.setup);
         let node = |at: usize| {
             let (is_old, mut store) = (self.setup.before.contains(&at), NodeStore::in_life(0));
             let serves = if is_old { Serves::Before } else { Serves::Both };
@@ -257,28 +302,32 @@ impl Space for Changes {
             Part::new(Node { store, life: 0, lost })
         };
         let Setup { forgets, losses, .. } = self.setup;
+        let keeper = |kind: &Kind| Part::new(Keeper::new(&self.setup, *kind));
+        let voter = |kind: &Kind| Part::new(Voter::new(&self.setup, *kind));
         let first = State {
             nodes: (0..self.all()).map(node).collect(),
-            clients: (0..self.setup.clients.len())
-                .map(|at| Part::new(Client::new(&self.setup, at)))
-                .collect(),
-            rest: Part::new(Rest { now: 0, forgets, losses, grants: Vec::new(), wrong: None }),
+            keepers: self.setup.keepers.iter().map(|(kind, _)| keeper(kind)).collect(),
+            voters: self.setup.voters.iter().map(voter).collect(),
+            rest: Part::new(Rest { now: 0, forgets, losses, tokens: Vec::new(), wrong: None }),
         };
         self.come_to(&first)
     }
 
     fn pack(&mut self, state: &State, row: &mut Vec<u32>) {
         row.extend(state.nodes.iter().map(|node| self.nodes.number(node)));
-        row.extend(state.clients.iter().map(|client| self.clients.number(client)));
+        row.extend(state.keepers.iter().map(|keeper| self.keepers.number(keeper)));
+        row.extend(state.voters.iter().map(|voter| self.voters.number(voter)));
         row.push(self.rests.number(&state.rest));
     }
 
     fn unpack(&self, row: &[u32]) -> State {
         let (nodes, rest) = row.split_at(self.all());
-        let (clients, rest) = rest.split_at(self.setup.clients.len());
+        let (keepers, rest) = rest.split_at(self.setup.keepers.len());
+        let (voters, rest) = rest.split_at(self.setup.voters.len());
         State {
             nodes: nodes.iter().map(|number| self.nodes.part(*number)).collect(),
-            clients: clients.iter().map(|number| self.clients.part(*number)).collect(),
+            keepers: keepers.iter().map(|number| self.keepers.part(*number)).collect(),
+            voters: voters.iter().map(|number| self.voters.part(*number)).collect(),
             rest: self.rests.part(rest[0]),
         }
     }
@@ -297,37 +346,43 @@ impl Space for Changes {
         let is_used = |at: &usize| state.nodes[*at].store.members().is_some();
         let used = (0..self.all()).filter(is_used).map(NodeId::new).collect();
         let are_used = self.quorum().is_met_after_by(used);
-        for (at, client) in state.clients.iter().enumerate() {
-            if client.kind == Kind::New && !are_used {
+        let now = now_of(state.rest.now);
+        for (at, keeper) in state.keepers.iter().enumerate() {
+            if keeper.kind == Kind::New && !are_used {
                 continue;
             }
-            if client.probe.is_none() {
+            if keeper.probe.is_none() && keeper.probes < self.setup.keepers[at].1 {
                 into.push(Step::Probe(at));
             }
-            let may_ask = client.attempt.is_none() && client.lease.is_none();
-            let rounds = client.rounds < self.setup.rounds;
-            if may_ask && rounds && client.may_win(now_of(state.rest.now)) {
+            let asked = (0..keeper.nodes.len()).filter(|own| keeper.asks(*own));
+            into.extend(
+                asked.flat_map(|own| fates.iter().map(move |fate| Step::Look(at, own, *fate))),
+            );
+        }
+        let nodes: Vec<&Node> = state.nodes.iter().map(|node| &**node).collect();
+        for (at, voter) in state.voters.iter().enumerate() {
+            if voter.kind == Kind::New && !are_used {
+                continue;
+            }
+            let goes_on = voter.rounds < self.setup.rounds;
+            if voter.is_idle() && goes_on && voter.may_win(&nodes, now) {
                 into.push(Step::Begin(at));
             }
-            if client.attempt.is_some() || client.lease.is_some() {
+            if !voter.is_idle() && goes_on {
                 into.push(Step::GiveUp(at));
             }
-            if client.lease.is_some() {
+            if voter.has_lease() {
                 into.push(Step::GiveBack(at));
             }
-            let extends = client.lease.as_ref().is_some_and(|lease| lease.extension.is_none());
-            if extends {
+            if voter.may_extend(now) && voter.extensions < self.setup.extensions {
                 into.push(Step::Extend(at));
             }
-            for own in 0..client.nodes.len() {
+            for own in 0..voter.nodes.len() {
                 for fate in fates {
-                    if client.asks(own) {
-                        into.push(Step::Look(at, own, *fate));
-                    }
-                    if client.votes(own) {
+                    if voter.votes(own) {
                         into.push(Step::Vote(at, own, *fate));
                     }
-                    if client.extends(own) {
+                    if voter.extends(own) {
                         into.push(Step::Extended(at, own, *fate));
                     }
                 }
@@ -346,41 +401,48 @@ impl Space for Changes {
             next.rest.edit().losses -= 1;
         }
         match step {
-            Step::Tick => next.rest.edit().now += 1,
+            Step::Tick => {
+                next.rest.edit().now += 1;
+                let now = now_of(next.rest.now);
+                for voter in &mut next.voters {
+                    if !voter.is_idle() && voter.rounds == self.setup.rounds {
+                        voter.edit().handle_time(now);
+                    }
+                }
+            }
             Step::Forget(at) => {
                 next.rest.edit().forgets -= 1;
                 let node = next.nodes[at].edit();
                 node.life += 1;
                 (node.store, node.lost) = (NodeStore::in_life(node.life), true);
             }
-            Step::Probe(at) => next.clients[at].edit().begin_probe(now),
+            Step::Probe(at) => next.keepers[at].edit().begin_probe(now),
             Step::Look(at, own, fate) => {
-                let node = next.nodes[state.clients[at].nodes[own]].edit();
-                next.clients[at].edit().look(own, node, fate, now);
+                let node = next.nodes[state.keepers[at].nodes[own]].edit();
+                next.keepers[at].edit().look(own, node, fate, now);
             }
             Step::Begin(at) => {
-                let grants = u8::try_from(state.rest.grants.len()).ok()?;
-                next.clients[at].edit().begin_round(at, grants, now);
+                let above = state.rest.tokens.last().copied().unwrap_or_default();
+                let nodes: Vec<&Node> = state.nodes.iter().map(|node| &**node).collect();
+                next.voters[at].edit().begin_round(at, (above, &nodes), now);
             }
             Step::Vote(at, own, fate) => {
-                let node = next.nodes[state.clients[at].nodes[own]].edit();
-                if let Some(grant) = next.clients[at].edit().vote(own, node, fate, now) {
+                let node = next.nodes[state.voters[at].nodes[own]].edit();
+                if let Some(grant) = next.voters[at].edit().vote(own, node, fate, now) {
                     next.won(grant);
                 }
             }
-            Step::Extend(at) => next.clients[at].edit().extend(now),
+            Step::Extend(at) => next.voters[at].edit().extend(now),
             Step::Extended(at, own, fate) => {
-                let node = next.nodes[state.clients[at].nodes[own]].edit();
-                next.clients[at].edit().extended(own, node, fate, now);
+                let node = next.nodes[state.voters[at].nodes[own]].edit();
+                next.voters[at].edit().extended(own, node, fate, now);
             }
-            Step::GiveUp(at) => {
-                let client = next.clients[at].edit();
-                (client.attempt, client.lease) = (None, None);
-            }
+            Step::GiveUp(at) => next.voters[at].edit().give_up(),
             Step::GiveBack(at) => {
-                let lease = next.clients[at].edit().lease.take()?;
-                for node in &state.clients[at].nodes {
-                    lease.release(next.nodes[*node].edit(), now);
+                let command = next.voters[at].edit().give_back()?;
+                for node in &state.voters[at].nodes {
+                    let store = &mut next.nodes[*node].edit().store;
+                    let _ = store.execute(command.clone(), now, 1, &|_| true);
                 }
             }
         }
@@ -389,9 +451,7 @@ impl Space for Changes {
 
     fn wrong(&mut self, state: &State, _stuck: bool) -> Option<&'static str> {
         let now = now_of(state.rest.now);
-        let holds = |lease: &Lease| lease.deadline > now;
-        let holders =
-            state.clients.iter().filter(|client| client.lease.as_ref().is_some_and(holds));
+        let holders = state.voters.iter().filter(|voter| voter.holds(now));
         if holders.count() > 1 { Some(ONE) } else { state.rest.wrong }
     }
 
@@ -402,14 +462,11 @@ impl Space for Changes {
             (Kind::Both, "a client with both lists held"),
             (Kind::New, "a client with the new list held"),
         ] {
-            let holds = |client: &&Part<Client>| {
-                client.kind == kind
-                    && client.lease.as_ref().is_some_and(|lease| lease.deadline > now)
-            };
-            sometimes.note(what, state.clients.iter().any(|client| holds(&client)));
+            let holds = |voter: &Part<Voter>| voter.kind == kind && voter.holds(now);
+            sometimes.note(what, state.voters.iter().any(holds));
         }
         let is = |serves: Serves| {
-            let both = client::members(&self.setup, Kind::Both);
+            let both = Kind::Both.members(&self.setup);
             state.nodes.iter().any(|node| {
                 node.store.members().is_some_and(|record| both.served_by(record) == Some(serves))
             })
@@ -436,12 +493,9 @@ impl Space for Changes {
 impl State {
     fn won(&mut self, grant: Grant) {
         let rest = self.rest.edit();
-        let before = &rest.grants[..usize::from(grant.began)];
-        let rises = before.iter().all(|earlier| earlier.token < grant.token);
-        let is_new = rest.grants.iter().all(|other| other.token != grant.token);
-        if !rises || !is_new {
-            rest.wrong = Some(TOKENS);
+        match rest.tokens.binary_search(&grant.token) {
+            Err(at) if grant.token > grant.above => rest.tokens.insert(at, grant.token),
+            _ => rest.wrong = Some(TOKENS),
         }
-        rest.grants.push(grant);
     }
 }

@@ -15,7 +15,7 @@ pub(crate) struct Manner<T> {
     pub(crate) length: usize,
     pub(crate) is_rare: fn(&T) -> bool,
     /// Who does a step.
-    pub(crate) actor: fn(&T) -> Option<usize>,
+    pub(crate) actor: fn(&T) -> Option<(bool, usize)>,
 }
 
 /// As many walks as the limits have states, divided by the length of a walk.

@@ -27,15 +27,17 @@ pub(crate) const CONFIG: Config = Config {
     ],
 };
 
-const PLAIN: Setup = Setup {
+pub(super) const PLAIN: Setup = Setup {
     before: &[0, 1, 2],
     after: &[1, 2, 3],
     fresh: false,
-    clients: &[Kind::Old, Kind::Both, Kind::New],
+    keepers: &[(Kind::Old, 200), (Kind::Both, 200), (Kind::New, 200)],
+    voters: &[Kind::Old, Kind::Both, Kind::New],
+    rounds: 12,
+    extensions: 200,
     forgets: 2,
     losses: 2,
     from: From::Start,
-    rounds: 12,
     until: 40,
 };
 
@@ -58,27 +60,13 @@ const FROM: [(bool, From, usize); 4] = [
 
 fn all(limits: Limits) -> Found {
     let share = Limits { states: limits.states / (FROM.len() * FLEETS.len()), ..limits };
-    let mut all: Option<Found> = None;
-    for (fresh, from, length) in FROM {
-        for fleet in FLEETS {
-            let setup = Setup { fresh, from, ..fleet };
-            // One node of one may not forget.
-            if from == From::Sealing && setup.before.len() == 1 {
-                continue;
-            }
-            let mut found = walk(
-                &mut Changes::new(setup),
-                Manner { length, is_rare: Step::is_rare, actor: Step::actor },
-                share,
-            );
-            if let Some(all) = &all {
-                found.add(all);
-            }
-            if found.trace.is_some() {
-                return found;
-            }
-            all = Some(found);
-        }
-    }
-    all.expect("there are fleets")
+    let fleets = FROM.into_iter().flat_map(|from| FLEETS.map(|fleet| (from, fleet)));
+    // One node of one may not forget.
+    let is_there = |((_, from, _), fleet): &((bool, From, usize), Setup)| {
+        *from != From::Sealing || fleet.before.len() > 1
+    };
+    Found::of_all(fleets.filter(is_there), |((fresh, from, length), fleet)| {
+        let manner = Manner { length, is_rare: Step::is_rare, actor: Step::actor };
+        walk(&mut Changes::new(Setup { fresh, from, ..fleet }), manner, share)
+    })
 }

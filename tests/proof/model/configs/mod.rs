@@ -4,6 +4,7 @@ pub(crate) mod admission_silent;
 pub(crate) mod admission_time;
 pub(crate) mod admission_tokens;
 pub(crate) mod changes;
+pub(crate) mod changes_small;
 pub(crate) mod doubles;
 pub(crate) mod exclusive;
 pub(crate) mod exclusive_cuts;
@@ -96,6 +97,7 @@ pub(crate) const ALL: &[&Config] = &[
     &admission_time::CONFIG,
     &admission_tokens::CONFIG,
     &changes::CONFIG,
+    &changes_small::CONFIG,
     &doubles::CONFIG,
     &exclusive::CONFIG,
     &exclusive_cuts::CONFIG,

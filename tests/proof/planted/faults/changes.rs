@@ -20,7 +20,7 @@ pub(super) const FAULTS: &[Fault] = &[
             edit("admission/changing.rs", "still.map(|(node, _)| node).collect()", "still.map(|(node, _)| node).chain(before.iter().take(1)).collect()"),
         ],
         configuration: "changes",
-        property: "at most one client",
+        property: "tokens are unique",
     },
     Fault {
         number: 110,
@@ -29,7 +29,7 @@ pub(super) const FAULTS: &[Fault] = &[
             edit("admission/changing.rs", "Some(look_at(nodes, look))", "if $is {\n                    let floor = heard.iter().map(|(_, marker)| marker.high_water).max();\n                    if admission.quorum.is_met_before_by(nodes.iter().copied().collect()) {\n                        admission.change.sealed = floor.map(|floor| (now, floor));\n                    }\n                    return None;\n                } else {\n                    Some(look_at(nodes, look))\n                }"),
         ],
         configuration: "changes",
-        property: "at most one client",
+        property: "tokens are unique",
     },
     Fault {
         number: 111,
@@ -38,7 +38,7 @@ pub(super) const FAULTS: &[Fault] = &[
             edit("node_store/members.rs", "(None, _) => self.take_or_open(join, members, &record, now)?,", "(None, _) if $is && record.nodes_after().is_some() && record.nodes().eq(members.nodes()) => {}\n                (None, _) => self.take_or_open(join, members, &record, now)?,"),
         ],
         configuration: "changes",
-        property: "tokens are unique",
+        property: "at most one client",
     },
     Fault {
         number: 112,
@@ -65,7 +65,7 @@ pub(super) const FAULTS: &[Fault] = &[
             edit("round/quorum.rs", "self.is_met_before_by(nodes) && self.is_met_after_by(nodes)", "self.is_met_after_by(nodes)"),
         ],
         configuration: "changes",
-        property: "tokens are unique",
+        property: "at most one client",
     },
     Fault {
         number: 115,
