@@ -78,13 +78,13 @@ pub use self::{
     },
     error::{
         Ability, AcquireError, CloseError, Closed, ConnectError, ExtendError, LeaseLost, NoToken,
-        NodeOutcome, NodeReport, NodeStates, ReleaseError, Reports, RunError, Shutdown,
+        NodeOutcome, NodeReport, NodeStates, NotAdopted, ReleaseError, Reports, RunError, Shutdown,
         Unsupported, WouldDeadlock,
     },
     fence::{FenceGate, StaleToken},
     holder::{HeldBy, Holder, HolderError, NodeSighting},
     kind::{Excludes, Exclusive, Kind, Lingers, Nested, Shared, Slot},
-    lease::{DowngradeError, Lease, LeaseSignal, Release},
+    lease::{DetachError, DowngradeError, Lease, LeaseSignal, Release},
     redlock::{NotReady, Redlock},
     reentrant::Reentrant,
     semaphore::Semaphore,
@@ -112,6 +112,6 @@ pub type ReentrantLease = Lease<Nested>;
 #[cfg(feature = "redis")]
 pub use node::redis::{AddressError, Credentials, UrlPart, WrongAddress};
 pub use protocol::{
-    FencingToken, InvalidOwner, InvalidToken, Leader, LeaderText, LossReason, Owner, ReadToken,
-    Record, Resource, ResourceError,
+    DetachedLease, DetachedLeaseError, FencingToken, InvalidOwner, InvalidToken, Leader,
+    LeaderText, LossReason, Owner, ReadToken, Record, Resource, ResourceError,
 };

@@ -2,6 +2,7 @@
 //!
 //! It decides whether enough nodes are connected to begin with, and nothing of locks. A clone shares the connections.
 
+mod adopting;
 #[cfg(feature = "inspect")]
 mod inspect;
 #[cfg(feature = "inspect")]

@@ -26,9 +26,9 @@ use std::{
 
 use fork::{Fork, fork, waitpid_nohang};
 use quorlock::{
-    AcquireError, Builder, CampaignError, ConnectError, ElectionHealth, ExtendError, HolderError,
-    Leadership, Lease, LossReason, Permit, ProclaimError, ReadLease, Redlock, ReleaseError,
-    RunError,
+    AcquireError, Builder, CampaignError, ConnectError, DetachError, ElectionHealth, ExtendError,
+    HolderError, Leadership, Lease, LossReason, Permit, ProclaimError, ReadLease, Redlock,
+    ReleaseError, RunError,
     node::NodeState,
     runtime::{Runtime, TokioRuntime},
 };
@@ -112,6 +112,8 @@ fn is_told_that_its_parents_are_of_no_use(redlock: &Redlock, leases: [Lease; 3])
     left.let_expire();
     let refused = futures::executor::block_on(lease.extend()).unwrap_err();
     assert!(matches!(refused, ExtendError::RuntimeEnded { .. }), "{refused}");
+    // Its parent believes in it.
+    let Err(DetachError::RuntimeEnded { lease }) = lease.detach() else { panic!("it is detached") };
     let refused = lease.blocking_release().unwrap_err();
     assert!(matches!(refused, ReleaseError::RuntimeEnded), "{refused}");
     drop(redlock.blocking_close());

@@ -89,7 +89,13 @@ fn serde_writes_a_number_and_texts_and_reads_nothing_else() {
     for wrong in ["9007199254740992", "-1", "1.5", "\"7\"", "null"] {
         assert!(serde_json::from_str::<FencingToken>(wrong).is_err(), "{wrong}");
     }
+    let line = format!("quorlock-lease-1 {owner} 7 1500 default a%20b");
+    let detached: quorlock::DetachedLease = line.parse().unwrap();
+    let json = serde_json::to_string(&detached).unwrap();
+    assert_eq!(json, format!("\"{line}\""));
+    assert_eq!(serde_json::from_str::<quorlock::DetachedLease>(&json).unwrap(), detached);
     for wrong in ["7", "\"7\"", "null"] {
         assert!(serde_json::from_str::<Owner>(wrong).is_err(), "{wrong}");
+        assert!(serde_json::from_str::<quorlock::DetachedLease>(wrong).is_err(), "{wrong}");
     }
 }

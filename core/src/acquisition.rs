@@ -33,7 +33,7 @@ mod lost;
 
 use core::time::Duration;
 
-pub use self::lost::LostRound;
+pub use self::lost::{AdoptionEnd, LostRound};
 use super::{pace::Backoff, round::RoundLoss, time::Timestamp};
 
 /// How long a caller waits.
@@ -132,6 +132,8 @@ pub struct Acquisition {
     broken_since: Option<Timestamp>,
     /// When a quorum will vote, if quarantines alone cost the last round.
     quorum_at: Option<Timestamp>,
+    /// Since when another owner has had a quorum, of a request that adopts.
+    taken_since: Option<Timestamp>,
     waited_for_turn: bool,
     /// Whether a round found the resource held; and when it will be free, if the last such round could tell.
     found_held: Option<Option<Timestamp>>,
@@ -152,6 +154,7 @@ impl Acquisition {
             repeats_until: None,
             broken_since: None,
             quorum_at: None,
+            taken_since: None,
             waited_for_turn: false,
             found_held: None,
         }
@@ -208,6 +211,9 @@ impl Acquisition {
         self.waited_for_turn |= lost.waited_for_turn;
         self.broken_since = self.broken_since(&lost, traffic);
 
+        if self.is_over_for(&lost, now) {
+            return Next::GiveUp(GiveUp::LastRound);
+        }
         let at = now.saturating_add(self.pause(&lost, round_trip, random));
         // The lines call it as soon as the resource may be had, and it waits for that as long as it may.
         if let Some(in_line) = lost.next_in_line().filter(|_| self.lasts_until(now)) {
@@ -228,6 +234,22 @@ impl Acquisition {
             return Next::Again { look_until: None, at };
         }
         Next::GiveUp(self.verdict(&lost, bearable, traffic, now))
+    }
+
+    /// Whether nobody can adopt it any more. A quorum of another owner may be an attempt that is being undone, also one of
+    /// this very request: it counts once it has lasted for a node timeout.
+    fn is_over_for(&mut self, lost: &LostRound, now: Timestamp) -> bool {
+        match lost.ended {
+            Some(AdoptionEnd::Over) => true,
+            Some(AdoptionEnd::Taken) => {
+                let since = *self.taken_since.get_or_insert(lost.begun);
+                now.saturating_since(since) >= self.settings.node_timeout
+            }
+            None => {
+                self.taken_since = None;
+                false
+            }
+        }
     }
 
     /// The pause after a lost round.

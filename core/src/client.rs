@@ -166,6 +166,10 @@ pub trait Asks<E> {
     fn is_in_time(&self, met: &Arc<Met<E>>) -> bool;
     /// Whether it asks for one round, and does not wait.
     fn asks_once(&self) -> bool;
+    /// Whether it takes keys over from an owner that has let go. It stands in no line: nobody waits for that.
+    fn adopts(&self) -> bool {
+        false
+    }
     /// Whether its caller has gone.
     fn is_given_up(&self) -> bool;
 }

@@ -91,6 +91,35 @@ pub enum Command {
         /// waiter either. A node without a line ignores it.
         stand: Option<Stand>,
     },
+    /// Give the keys of `target` from one owner to another, for `ttl`, if each of them is the first owner's; and raise the
+    /// counters as an acquire for one token does. It is the vote of an acquire with another condition. No line is looked
+    /// at, since the keys are not free.
+    Adopt {
+        /// What to hold: all of its keys. Never any slot, and nothing that is shared.
+        target: Target,
+        /// The value that they must have.
+        from: Owner,
+        /// The value that they get.
+        owner: Owner,
+        /// The lifetime.
+        ttl: Duration,
+        /// The least counter.
+        hint: u64,
+        /// As in an acquire.
+        mark: EpochMark,
+        /// As in an acquire.
+        note: Option<Note>,
+    },
+    /// Undo an adopt: give the keys of `target` whose value is `owner` back to the owner before. How long they live
+    /// stays as it is. It is granted where this was done to all of them.
+    HandBack {
+        /// What was to be held: all of its keys.
+        target: Target,
+        /// The value that it must have.
+        owner: Owner,
+        /// The value that it had.
+        to: Owner,
+    },
     /// Raise the counters of `target` to `token`, if each key's value is `owner` and no counter is above the token.
     Confirm {
         /// What is to be held: all of its keys.
@@ -166,6 +195,8 @@ impl Command {
     pub const fn target(&self) -> Option<&Target> {
         match self {
             Self::Acquire { target, .. }
+            | Self::Adopt { target, .. }
+            | Self::HandBack { target, .. }
             | Self::Confirm { target, .. }
             | Self::Extend { target, .. }
             | Self::Restore { target, .. }
@@ -173,6 +204,11 @@ impl Command {
             | Self::Release { target, .. } => Some(target),
             Self::Leave { .. } => None,
         }
+    }
+
+    /// Whether it asks for a vote, and so may set keys: an acquire or an adopt.
+    pub const fn is_asking(&self) -> bool {
+        matches!(self, Self::Acquire { .. } | Self::Adopt { .. })
     }
 }
 

@@ -61,6 +61,7 @@ mod admission;
 mod client;
 mod command;
 mod concurrency;
+mod detached;
 mod election;
 mod fencing;
 mod footprint;
@@ -96,7 +97,8 @@ pub mod validity;
 mod waiter;
 
 pub use acquisition::{
-    Acquisition, GiveUp, LostRound, Next, Traffic, TurnedAway, WaitPolicy, WaitSettings,
+    Acquisition, AdoptionEnd, GiveUp, LostRound, Next, Traffic, TurnedAway, WaitPolicy,
+    WaitSettings,
 };
 pub use admission::{
     Admission, AdmissionBlock, AdmissionNews, AdmissionPolicy, Claim, ClockFault, ConnectionView,
@@ -109,6 +111,7 @@ pub use client::{
 };
 pub use command::{Cause, Command, Denial, EpochMark, Failure, Granted, NodeId, Reply};
 pub use concurrency::{Concurrency, Load, Turn};
+pub use detached::{DetachedLease, DetachedLeaseError};
 pub use election::{Leader, Look, Observation};
 pub use fencing::{FencingToken, InvalidToken, TokenRange};
 pub use footprint::{Footprint, ReleaseOrder, UnconfirmedRelease};

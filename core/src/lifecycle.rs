@@ -315,7 +315,7 @@ impl Lifecycle {
         asked.for_each(|asked| asked.last_heartbeat = asked.last_heartbeat.max(now));
     }
 
-    fn renewal(&self) -> RenewalPolicy {
+    pub(super) fn renewal(&self) -> RenewalPolicy {
         self.asked.as_ref().map_or_else(RenewalPolicy::default, |asked| asked.renewal)
     }
 

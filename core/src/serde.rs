@@ -1,16 +1,17 @@
-//! Values that users store, for `serde`: the fencing token as a number, the owner and the reason of a loss as text.
+//! Values that users store, for `serde`: the fencing token as a number, the owner, a detached lease and the reason of a
+//! loss as text.
 //!
 //! It decides how they are written. It reads only what this crate would have written: a number that is no token is an
 //! error, and never cut.
 
-use core::fmt;
+use core::{fmt, marker::PhantomData, str::FromStr};
 
 use serde_core::{
     Deserialize, Deserializer, Serialize, Serializer,
     de::{Error, Visitor},
 };
 
-use crate::{FencingToken, LossReason, Owner};
+use crate::{DetachedLease, FencingToken, LossReason, Owner};
 
 impl Serialize for FencingToken {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -32,21 +33,38 @@ impl Serialize for Owner {
 
 impl<'de> Deserialize<'de> for Owner {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(Text)
+        let expects = "the owner of a lease, in hexadecimal digits";
+        deserializer.deserialize_str(Text { expects, value: PhantomData })
     }
 }
 
-/// The text of an owner, borrowed or not.
-struct Text;
+impl Serialize for DetachedLease {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
 
-impl Visitor<'_> for Text {
-    type Value = Owner;
+impl<'de> Deserialize<'de> for DetachedLease {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let expects = "the text of a detached lease";
+        deserializer.deserialize_str(Text { expects, value: PhantomData })
+    }
+}
+
+/// The text of a value, borrowed or not.
+struct Text<T> {
+    expects: &'static str,
+    value: PhantomData<T>,
+}
+
+impl<T: FromStr<Err: fmt::Display>> Visitor<'_> for Text<T> {
+    type Value = T;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the owner of a lease, in hexadecimal digits")
+        f.write_str(self.expects)
     }
 
-    fn visit_str<E: Error>(self, text: &str) -> Result<Owner, E> {
+    fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
         text.parse().map_err(E::custom)
     }
 }

@@ -45,6 +45,7 @@ impl<K: Kind> Acquire<K> {
         Ok(AcquireSpec {
             round: RoundAsked {
                 target,
+                from: self.from,
                 ttl,
                 min_validity,
                 lock_delay,

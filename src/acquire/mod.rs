@@ -17,7 +17,7 @@ use crate::{
     error::AcquireError,
     kind::{Excludes, Exclusive, Kind, Lingers},
     lease::Lease,
-    protocol::{RenewalPolicy, Target, WaitPolicy},
+    protocol::{Owner, RenewalPolicy, Target, WaitPolicy},
     runtime::block_on,
 };
 
@@ -44,6 +44,8 @@ use crate::{
 pub struct Acquire<K: Kind = Exclusive> {
     engine: Arc<Engine>,
     target: Result<Target, AcquireError>,
+    /// The owner of a detached lease, where that is adopted.
+    from: Option<Owner>,
     ttl: Duration,
     min_validity: Duration,
     wait_policy: WaitPolicy,
@@ -67,6 +69,7 @@ impl<K: Kind> Acquire<K> {
         let config = &engine.config;
         Self {
             target,
+            from: None,
             ttl: config.ttl,
             min_validity: config.min_validity,
             wait_policy,
@@ -322,12 +325,13 @@ impl Acquire<Exclusive> {
 
     /// The same request of a handle that may hold the resource already.
     pub(crate) fn of_handle<K: Kind>(self, handle: Arc<Handle>) -> Acquire<K> {
-        let Self { engine, target, ttl, min_validity, wait_policy, .. } = self;
+        let Self { engine, target, from, ttl, min_validity, wait_policy, .. } = self;
         let Self { through_outages, renewal, hold_at_least, linger, lock_delay, alone, .. } = self;
         let (handle, kind) = (Some(handle), PhantomData);
         Acquire {
             engine,
             target,
+            from,
             ttl,
             min_validity,
             wait_policy,

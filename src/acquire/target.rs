@@ -7,9 +7,9 @@ use std::{sync::Arc, time::Duration};
 use super::Acquire;
 use crate::{
     engine::Engine,
-    error::{Ability, AcquireError},
+    error::{Ability, AcquireError, NotAdopted, Reports},
     kind::{Exclusive, Shared, Slot},
-    protocol::{Resource, ResourceSet, Slots, Target, WaitPolicy},
+    protocol::{DetachedLease, Resource, ResourceSet, Slots, Target, WaitPolicy},
 };
 
 impl Acquire<Exclusive> {
@@ -34,6 +34,30 @@ impl Acquire<Exclusive> {
             Ok(target)
         });
         Self::of(engine, target, wait_policy)
+    }
+}
+
+impl Acquire<Exclusive> {
+    /// A request for a lease that its holder has let go of.
+    pub(crate) fn adopting(
+        engine: Arc<Engine>,
+        lease: &DetachedLease,
+        wait_policy: WaitPolicy,
+    ) -> Self {
+        let (target, ours) = (lease.target().clone(), &engine.config.fleet);
+        let target = if lease.fleet() == ours {
+            let sets = if target.is_set() { engine.can(Ability::Sets) } else { Ok(()) };
+            let can = sets.and_then(|()| engine.can(Ability::HandingOver));
+            can.map(|()| target).map_err(AcquireError::from)
+        } else {
+            let (of, ours) = (Arc::from(lease.fleet()), Arc::from(&**ours));
+            let (target, waited) = (Some(target), Duration::ZERO);
+            let (reason, nodes) = (NotAdopted::OtherFleet { of, ours }, Reports::default());
+            Err(AcquireError::NotAdopted { target, waited, reason, nodes })
+        };
+        // It stands in no queue of this process, so that it is neither handed on nor kept.
+        let request = Self::of(engine, target, wait_policy);
+        Self { from: Some(lease.owner()), linger: Duration::ZERO, ..request }
     }
 }
 

@@ -112,6 +112,7 @@ impl Engine {
             Ability::Sets => self.takes_no_sets,
             Ability::Readers => self.takes_no_readers,
             Ability::Slots => self.picks_no_slots,
+            Ability::HandingOver => self.hands_nothing_over,
             Ability::Elections => None,
         };
         match unable.and_then(|node| Some((node, self.slot(node)?))) {

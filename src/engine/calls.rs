@@ -116,7 +116,7 @@ impl Calls {
         let Some(slot) = engine.slot(node) else { return };
         let (is_round, commands) = match &sending {
             Sending::One(command) => {
-                (matches!(command, Command::Acquire { .. } | Command::Confirm { .. }), 1)
+                (command.is_asking() || matches!(command, Command::Confirm { .. }), 1)
             }
             Sending::Several(commands) => (false, commands.len()),
         };

@@ -365,7 +365,9 @@ impl Hands {
             while let Some(next) = self.wanted.front() {
                 let (vote_guard, blocked) = match &next.sending {
                     // The round has checked whether the node is reachable.
-                    Sending::One(Command::Acquire { .. }) => engine.ask_vote(next.node, steady),
+                    Sending::One(command) if command.is_asking() => {
+                        engine.ask_vote(next.node, steady)
+                    }
                     Sending::One(Command::Confirm { .. }) => {
                         (Some(engine.vote_guard(next.node)), None)
                     }

@@ -32,6 +32,7 @@ fn engine() -> Arc<Engine> {
 fn acquire(engine: &Arc<Engine>, resource: &str) -> Lease {
     let asked = AcquireSpec {
         round: RoundAsked {
+            from: None,
             target: Resource::new(resource.as_bytes()).unwrap().into(),
             ttl: TTL,
             min_validity: Duration::ZERO,

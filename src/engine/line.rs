@@ -57,6 +57,10 @@ impl Asks<NodeError> for Box<Request> {
         self.asked.wait_policy == WaitPolicy::OneRound
     }
 
+    fn adopts(&self) -> bool {
+        self.asked.round.from.is_some()
+    }
+
     fn is_given_up(&self) -> bool {
         self.answer.is_closed()
     }

@@ -83,6 +83,7 @@ pub(crate) struct Engine {
     takes_no_readers: Option<NodeId>,
     /// The first node that cannot pick slots.
     picks_no_slots: Option<NodeId>,
+    hands_nothing_over: Option<NodeId>,
     runtime: Arc<dyn Runtime>,
     /// The process in which its tasks run.
     process: Process,
@@ -191,6 +192,10 @@ impl Engine {
                 .position(|slot| !slot.node.takes_readers())
                 .map(NodeId::new),
             picks_no_slots: nodes.iter().position(|slot| !slot.node.picks_slots()).map(NodeId::new),
+            hands_nothing_over: nodes
+                .iter()
+                .position(|slot| !slot.node.hands_over())
+                .map(NodeId::new),
             takes_no_sets: nodes.iter().position(|slot| !slot.node.takes_sets()).map(NodeId::new),
             nodes,
             runtime,

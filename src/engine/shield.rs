@@ -85,6 +85,11 @@ impl Shielded {
         caught(false, || self.0.picks_slots()).unwrap_or(false)
     }
 
+    /// Whether it gives a key from one owner to another; `false` if it panicked.
+    pub(super) fn hands_over(&self) -> bool {
+        caught(false, || self.0.hands_over()).unwrap_or(false)
+    }
+
     pub(super) fn reachable(&self) -> Result<(), NodeError> {
         caught(false, || self.0.reachable())?
     }

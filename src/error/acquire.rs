@@ -7,7 +7,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use super::{
-    Reports, Unsupported, WOULD_DEADLOCK,
+    NotAdopted, Reports, Unsupported, WOULD_DEADLOCK,
     acquire_text::{Contended, HoldTooLong, Quarantined, Ttl},
     named::NotAcquired,
 };
@@ -124,6 +124,18 @@ pub enum AcquireError {
         /// How many others were waiting for their turn.
         waiting: usize,
     },
+    /// A detached lease was not adopted; `reason` says why, and what to do.
+    #[error("{}{reason}{}", NotAcquired(target), .nodes.after(": "))]
+    NotAdopted {
+        /// What the detached lease is of.
+        target: Option<Target>,
+        /// How long the caller has waited.
+        waited: Duration,
+        /// Why not.
+        reason: NotAdopted,
+        /// What each node said.
+        nodes: Reports,
+    },
     /// The name cannot be a resource, or these names cannot be locked at once, or no semaphore has so many permits. Nothing
     /// was sent. The field says what is accepted.
     #[error("invalid resource; nothing was sent: {0}")]
@@ -206,6 +218,7 @@ debug_is_text! { enum AcquireError {
     NoQuorum { target, granted, needed, nodes },
     TooLate { target, ttl, elapsed, min_validity },
     Crowded { target, waited, waiting },
+    NotAdopted { target, waited, reason, nodes },
     Resource(error),
     Unsupported(error),
     Ttl { target, ttl, min_validity, min, max },
@@ -267,6 +280,7 @@ impl AcquireError {
             Self::NoQuorum { .. } => "no_quorum",
             Self::TooLate { .. } => "too_late",
             Self::Crowded { .. } => "crowded",
+            Self::NotAdopted { .. } => "not_adopted",
             Self::Resource(_)
             | Self::Unsupported(_)
             | Self::Ttl { .. }
@@ -294,9 +308,10 @@ impl AcquireError {
     /// | error | status | pause |
     /// | --- | --- | --- |
     /// | `Contended` | 409 | until the key in the way would expire, and at most 10 s, since it may be released before; 1 s where that is not known |
-    /// | `Crowded`, `TooLate` | 503 | 1 s |
+    /// | `Crowded`, `TooLate`, `NotAdopted` that is `Undecided` | 503 | 1 s |
     /// | `Quarantined` | 503 | until a quorum can vote |
     /// | `NoQuorum` | 503 | 5 s |
+    /// | `NotAdopted`, otherwise | 409 | none: acquire the resource |
     /// | `Closed`, `RuntimeEnded` | 503 | none: this process is about to end |
     /// | all others | 500 | none: what is wrong stands in the program |
     pub fn suggested_pause(&self) -> Option<Duration> {
@@ -306,8 +321,11 @@ impl AcquireError {
             }
             Self::Quarantined { remaining, .. } => *remaining,
             Self::NoQuorum { .. } => PAUSE_IN_AN_OUTAGE,
-            Self::Crowded { .. } | Self::TooLate { .. } => SHORTEST_PAUSE,
-            Self::Resource(_)
+            Self::Crowded { .. }
+            | Self::TooLate { .. }
+            | Self::NotAdopted { reason: NotAdopted::Undecided, .. } => SHORTEST_PAUSE,
+            Self::NotAdopted { .. }
+            | Self::Resource(_)
             | Self::Unsupported(_)
             | Self::Ttl { .. }
             | Self::HoldTooLong { .. }
@@ -330,6 +348,7 @@ impl AcquireError {
             | Self::NoQuorum { target, .. }
             | Self::TooLate { target, .. }
             | Self::Crowded { target, .. }
+            | Self::NotAdopted { target, .. }
             | Self::Ttl { target, .. }
             | Self::HoldTooLong { target, .. }
             | Self::LockDelayTooLong { target, .. } => target.as_ref(),
@@ -346,6 +365,7 @@ impl AcquireError {
         match self {
             Self::Contended { nodes, .. }
             | Self::Quarantined { nodes, .. }
+            | Self::NotAdopted { nodes, .. }
             | Self::NoQuorum { nodes, .. } => Some(nodes),
             _ => None,
         }

@@ -6,6 +6,7 @@
 
 mod acquire;
 mod acquire_text;
+mod adopt;
 mod close;
 mod connect;
 mod lease;
@@ -15,6 +16,7 @@ mod unsupported;
 
 pub use self::{
     acquire::AcquireError,
+    adopt::NotAdopted,
     close::{CloseError, Closed, Shutdown, WouldDeadlock},
     connect::{ConnectError, NodeStates},
     lease::{ExtendError, LeaseLost, NoToken, ReleaseError, RunError},

@@ -49,6 +49,9 @@ pub enum Ability {
     Readers,
     /// It picks a slot that is free: for [`semaphore`](crate::Redlock::semaphore).
     Slots,
+    /// It gives a key from one owner to another: for [`detach`](crate::Lease::detach) and
+    /// [`adopt`](crate::Redlock::adopt).
+    HandingOver,
     /// It counts terms, and keeps what their leaders say: for [`election`](crate::Redlock::election).
     Elections,
 }
@@ -60,6 +63,7 @@ impl Ability {
             Self::Sets => ("takes one key at a time", "takes_sets"),
             Self::Readers => ("supports no readers", "takes_readers"),
             Self::Slots => ("cannot pick a free permit", "picks_slots"),
+            Self::HandingOver => ("cannot give a key from one owner to another", "hands_over"),
             // Every node of a user's counts tokens.
             Self::Elections => ("keeps no election terms and no texts of leaders", "call"),
         }

@@ -4,6 +4,7 @@
 //! dropped, inside or outside a runtime.
 
 mod blocking;
+mod detach;
 mod downgrade;
 mod ending;
 mod kinds;
@@ -16,7 +17,9 @@ use std::{
     time::Duration,
 };
 
-pub use self::{downgrade::DowngradeError, ending::Release, signal::LeaseSignal};
+pub use self::{
+    detach::DetachError, downgrade::DowngradeError, ending::Release, signal::LeaseSignal,
+};
 use crate::{
     engine::{Engine, HeldTerm, LeaseTerm},
     error::{ExtendError, LeaseLost},

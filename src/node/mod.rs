@@ -131,6 +131,13 @@ pub trait Node: Send + Sync + fmt::Debug + 'static {
         false
     }
 
+    /// Whether it gives keys from one owner to another (`Command::Adopt`, `Command::HandBack`). If any node of a handle
+    /// says no, the default, [`Lease::detach`](crate::Lease::detach) and [`Redlock::adopt`](crate::Redlock::adopt) are
+    /// refused. Asked once, when the handle is built.
+    fn hands_over(&self) -> bool {
+        false
+    }
+
     /// Whether a command may name several resources ([`Target::Set`](crate::protocol::Target::Set)). Its acquire sets
     /// all of their keys or none, and all of their counters to the one number that it answers. If any node of a handle
     /// says no, the default, [`Redlock::acquire_all`](crate::Redlock::acquire_all) is refused. Asked once, when the

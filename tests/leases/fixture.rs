@@ -190,6 +190,8 @@ pub(crate) enum Manner {
     Forgetful,
     /// It is so far away: its answers take this time.
     Far(Duration),
+    /// What asks for its vote reaches it so late.
+    Late(Duration),
     /// It loses what gives up a place in a line.
     KeepsPlaces,
     /// It takes so long for a restore.
@@ -337,6 +339,9 @@ impl Node for OddNode {
             if let (Manner::SlowToRestore(time), Command::Restore { .. }) = (manner, &command) {
                 this.machine.sim.sleep(time).await;
             }
+            if let (Manner::Late(time), true) = (manner, command.is_asking()) {
+                this.machine.sim.sleep(time).await;
+            }
             if !matches!(command, Command::Extend { .. }) {
                 let mut reply = this.memory.call(command).await;
                 if let Manner::Far(time) = manner {
@@ -363,6 +368,7 @@ impl Node for OddNode {
                 | Manner::Jumping
                 | Manner::SlowToRestore(_)
                 | Manner::Far(_)
+                | Manner::Late(_)
                 | Manner::CountsAhead(_)
                 | Manner::Forgetful
                 | Manner::KeepsPlaces => {}
@@ -437,6 +443,10 @@ impl Node for OddNode {
 
     fn picks_slots(&self) -> bool {
         self.memory.picks_slots()
+    }
+
+    fn hands_over(&self) -> bool {
+        self.memory.hands_over()
     }
 
     fn reachable(&self) -> Result<(), NodeError> {
@@ -521,6 +531,19 @@ impl Fixture {
     /// Another process on the same nodes.
     pub(crate) fn other_process(&self, settings: impl FnOnce(Builder) -> Builder) -> Redlock {
         self.process_on(self.nodes.clone(), settings)
+    }
+
+    /// Another process, to which each node has a manner of its own.
+    pub(crate) fn process_with(
+        &self,
+        manners: [Manner; 3],
+        settings: impl FnOnce(Builder) -> Builder,
+    ) -> Redlock {
+        let with = |(node, manner): (&OddNode, Manner)| {
+            let manner = Arc::new(Mutex::new(manner));
+            OddNode { manner, ..node.clone() }
+        };
+        self.process_on(self.nodes.iter().zip(manners).map(with).collect(), settings)
     }
 
     /// Another process, which the nodes tell nothing but what it asks.

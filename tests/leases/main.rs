@@ -15,6 +15,7 @@
 mod adverse;
 mod counters;
 mod crowd;
+mod detach;
 mod downgrade;
 mod election;
 mod fixture;

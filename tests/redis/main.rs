@@ -16,6 +16,7 @@
 mod acquire;
 mod conformance;
 mod credentials;
+mod detached;
 mod forgotten;
 mod holder;
 mod line_rights;

@@ -7,6 +7,15 @@ use crate::{
     time::Timestamp,
 };
 
+/// Why nobody can adopt a detached lease any more.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum AdoptionEnd {
+    /// Its keys are gone from too many nodes.
+    Over,
+    /// One other owner has a quorum.
+    Taken,
+}
+
 /// The facts of a lost round.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct LostRound {
@@ -28,6 +37,8 @@ pub struct LostRound {
     pub waited_for_turn: bool,
     /// When the nodes' lines call for the next round, if the client stands there.
     pub in_line: Option<Timestamp>,
+    /// Of a round that adopts: why no other can be won.
+    pub ended: Option<AdoptionEnd>,
 }
 
 impl LostRound {
@@ -43,7 +54,15 @@ impl LostRound {
             free_after: round.free_after(),
             waited_for_turn,
             in_line: None,
+            ended: None,
         })
+    }
+
+    /// The same for a round that adopts.
+    #[must_use]
+    pub const fn adopting(mut self, ended: Option<AdoptionEnd>) -> Self {
+        self.ended = ended;
+        self
     }
 
     /// The same for a client in the nodes' lines, which call for its next round at this time.

@@ -187,8 +187,9 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         self.asking.get_mut(id.0)?.has_paused = true;
         match phase {
             Phase::Pauses { .. } => {
+                let leads = self.asking.get(id.0)?.leads;
                 let waiting = self.queues.get_mut(queue.0)?;
-                if !waiting.contended.pausing.contains(&id) {
+                if leads && !waiting.contended.pausing.contains(&id) {
                     waiting.contended.pausing.push(id);
                 }
             }
@@ -210,7 +211,8 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         let waiting = self.queues.get_mut(asking.queue.0)?;
         let waiter = waiting.on_nodes.waiter.as_ref().filter(|_| is_in_line);
         let in_line = waiter.map(|waiter| waiter.next_round(now));
-        if in_line.is_some_and(|next| next <= now) || mem::take(&mut waiting.freed) {
+        if in_line.is_some_and(|next| next <= now) || asking.leads && mem::take(&mut waiting.freed)
+        {
             return None;
         }
         Some(in_line.map_or(at, |next| next.min(at)))

@@ -11,6 +11,7 @@ use super::{
     AskId, Asks, Client, FootprintId, GrantId, Met, Moment, QueueId, RoundAsked, RoundStart, Said,
     Told, Transmit,
     calls::{CallId, Fails, Outgoing, Purpose, Sending, replied},
+    found::adoption_end,
     grants::{Begin, Terms},
     on_nodes::Found,
 };
@@ -90,6 +91,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
             marks,
             note,
             stand: begun.stand,
+            from: asked.from,
             target,
         };
         let mut attempt = Attempt {
@@ -311,6 +313,10 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
             .collect();
         let stood = stand.is_some_and(|stand| stand.ticket.is_some());
         let found = Found { answers: &answers, stood, random, at };
+        let lost = match attempt.round.spec().from {
+            Some(_) => lost.adopting(adoption_end(self.settings.quorum, &said)),
+            None => lost,
+        };
         let Some((lost, hears_out)) = self.handle_found(ask, lost, &found) else { return };
         if hears_out && let Some(footprint) = footprint {
             self.hear_out(ask, id, footprint);

@@ -5,13 +5,13 @@ use core::time::Duration;
 
 use super::Said;
 use crate::{
-    acquisition::LostRound,
-    command::{EpochMark, NodeId},
+    acquisition::{AdoptionEnd, LostRound},
+    command::{Denial, EpochMark, NodeId},
     lifecycle::RenewalPolicy,
     node_set::NodeSet,
     note::Note,
     owner::Owner,
-    round::RoundLoss,
+    round::{Quorum, RoundLoss},
     target::Target,
     time::Timestamp,
     validity::Drift,
@@ -22,6 +22,8 @@ use crate::{
 pub struct RoundAsked {
     /// The target.
     pub target: Target,
+    /// The owner that had it and has let it go, where it is taken over from that owner.
+    pub from: Option<Owner>,
     /// For how long.
     pub ttl: Duration,
     /// The validity that a win must have left.
@@ -78,5 +80,27 @@ impl<E> Met<E> {
         let took = self.at.saturating_since(self.lost.begun);
         let left = ttl.saturating_sub(self.drift.of(ttl)).saturating_sub(took);
         self.lost.loss == RoundLoss::TooLate && !left.is_zero() && left >= min_validity
+    }
+}
+
+/// Why nobody can adopt a detached lease any more, by what the nodes said to a round that was to. Several who try at once
+/// may each have some nodes, and give them back.
+pub(super) fn adoption_end<E>(quorum: Quorum, said: &[Said<E>]) -> Option<AdoptionEnd> {
+    let denials = || {
+        (0..).map(NodeId::new).zip(said).filter_map(|(node, said)| match said {
+            Said::Denied(denial) => Some((node, denial)),
+            _ => None,
+        })
+    };
+    let those = |is: &dyn Fn(&Denial) -> bool| -> NodeSet {
+        denials().filter(|(_, denial)| is(denial)).map(|(node, _)| node).collect()
+    };
+    let has_quorum = |holder: &Option<Box<[u8]>>| {
+        holder.is_some() && quorum.is_met_by(those(&|denial| denial.holder == *holder))
+    };
+    if denials().any(|(_, denial)| has_quorum(&denial.holder)) {
+        Some(AdoptionEnd::Taken)
+    } else {
+        (!quorum.can_miss(those(&|denial| denial.gone))).then_some(AdoptionEnd::Over)
     }
 }

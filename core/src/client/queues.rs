@@ -62,7 +62,8 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
             && self.is_wanted_beside(id);
         let Some(waiting) = self.queues.get_mut(id.0) else { return Came::Closed(request) };
         let holder = waiting.holder().filter(|grant| Some(*grant) != over);
-        let comer = Comer { asks_once: request.asks_once(), is_any: waiting.target.is_any() };
+        let (asks_once, adopts) = (request.asks_once(), request.adopts());
+        let comer = Comer { asks_once, is_any: waiting.target.is_any(), adopts };
         let known = Known {
             closed: self.closed,
             kept: waiting.kept.is_some(),

@@ -85,6 +85,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
             owner: found.owner,
             key_life: found.leases.key_life(),
             footprint: found.footprint,
+            from: None,
             hold: ended.lease.hold,
         };
         let queue = found.queue;

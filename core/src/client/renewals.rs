@@ -305,6 +305,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
                 owner: found.owner,
                 key_life: found.leases.key_life(),
                 footprint: found.footprint,
+                from: None,
                 // A late restore is released, or kept for the lock-delay where the lease's own keys are.
                 hold: found.leases.hold_of_late(at.now, at.steady),
             };

@@ -48,7 +48,8 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
             several |=
                 !waiting.queue.is_empty() || waiting.contended.waited_for.is_some_and(lately);
         }
-        several &= self.settings.counts_ranges && !asked.alone && !asked.target.is_any();
+        several &= self.settings.counts_ranges && !asked.alone && asked.from.is_none();
+        several &= !asked.target.is_any();
         if several { MOST_IN_A_ROW } else { 1 }
     }
 
@@ -103,8 +104,8 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         waiting.in_round |= leads;
         let is_any = waiting.target.is_any();
         let station = (leads && !is_any).then_some((queue, place));
-        if is_any && !leads {
-            // It asks once, beside others, so that nobody waits here.
+        if !leads {
+            // It asks beside others, and has no place in the nodes' lines.
             return Placed { station, ..nowhere };
         }
         let named = several.then_some(self.settings.client);
@@ -170,8 +171,9 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         let asking = self.asking.get_mut(id.0)?;
         asking.takes_place = !found.stood;
         let (queue, request) = (asking.queue, asking.request.as_ref()?);
-        let (asks_once, is_given_up) = (request.asks_once(), request.is_given_up());
-        if lost.loss == RoundLoss::Contended && !asks_once && !is_given_up {
+        let (asks_once, stays_out) =
+            (request.asks_once(), request.is_given_up() || request.adopts());
+        if lost.loss == RoundLoss::Contended && !asks_once && !stays_out {
             self.lead(id);
         }
         // A request for one round, or beside the queue, has no place in the lines.
@@ -314,9 +316,10 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
     }
 
     /// A request that asked beside the queue and goes on stands there under its place. Returns it if it leads the queue
-    /// now, or asks for one round.
+    /// now, asks for one round, or adopts.
     fn stand_behind(&mut self, id: AskId, request: W) -> Option<W> {
-        if request.asks_once() || self.asking.get(id.0).is_none_or(|asking| asking.leads) {
+        let stays_out = request.asks_once() || request.adopts();
+        if stays_out || self.asking.get(id.0).is_none_or(|asking| asking.leads) {
             return Some(request);
         }
         self.lead(id);

@@ -173,6 +173,7 @@ impl<E> Attempt<E> {
             owner: spec.owner,
             key_life: spec.key_life(),
             footprint,
+            from: spec.from,
             // Nobody has held it.
             hold: None,
         }

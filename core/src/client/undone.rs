@@ -8,7 +8,7 @@ use crate::{
     command::Command,
     node_set::NodeSet,
     owner::Owner,
-    round::RoundLoss,
+    round::{RoundLoss, undo},
     target::Target,
     time::Timestamp,
     validity::{self, Drift},
@@ -22,6 +22,8 @@ pub(super) struct Undone {
     /// How long a node keeps them.
     pub(super) key_life: Duration,
     pub(super) footprint: FootprintId,
+    /// The owner to whom they are given back, where a round was to take them over.
+    pub(super) from: Option<Owner>,
     /// Until when others are kept out all the same, and never for less: the steady clock only runs behind.
     pub(super) hold: Option<Timestamp>,
 }
@@ -51,6 +53,9 @@ impl Undone {
 
     pub(super) fn command(&self, keep: Option<Duration>) -> Command {
         let (target, owner) = (self.target.clone(), self.owner);
-        Command::Release { target, owner, keep }
+        match (keep, self.from) {
+            (None, from) => undo(target, owner, from),
+            (keep, _) => Command::Release { target, owner, keep },
+        }
     }
 }

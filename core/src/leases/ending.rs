@@ -2,9 +2,12 @@
 //!
 //! It decides whether its keys are released, and until when others are kept out.
 
+use core::time::Duration;
+
 use super::{Current, Leases};
 use crate::{
     fencing::FencingToken,
+    lifecycle::RenewalPolicy,
     loss::LossReason,
     time::{Nanos, Timestamp},
 };
@@ -29,6 +32,13 @@ impl Leases {
         }
         self.lifecycle.handle_ended(LossReason::ShutDown);
         Some(self.current.works > 0)
+    }
+
+    /// Its holder is about to leave it to others: its extensions ask for this ttl at least, and none is made by itself.
+    /// Returns whether its timer changes.
+    pub fn lie_for(&mut self, ttl: Duration, now: Timestamp) -> bool {
+        let renewal = RenewalPolicy { renew: false, ..self.lifecycle.renewal() };
+        self.lifecycle.handle_term(ttl, renewal, now)
     }
 
     /// Whether its keys stay for the lock-delay instead of a release: it was lost under its holder's work, and what the

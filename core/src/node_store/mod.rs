@@ -172,7 +172,7 @@ impl NodeStore {
                 self.still_in(mark)?;
                 return self.acquire_in_line(command, (now, wall_us), news);
             }
-            Command::Confirm { mark, .. } => self.still_in(mark)?,
+            Command::Confirm { mark, .. } | Command::Adopt { mark, .. } => self.still_in(mark)?,
             Command::Extend { fenced, ref target, .. }
             | Command::Restore { fenced, ref target, .. }
                 if fenced || target.is_shared() =>
@@ -186,6 +186,17 @@ impl NodeStore {
             // Classic mode has no line, and shares nothing.
             Command::Acquire { target, owner, ttl, note, .. } => {
                 return self.acquire((target.resources(), owner, ttl, note), None, now, wall_us);
+            }
+            Command::Adopt { target, from, owner, ttl, hint, note, .. } => {
+                let wanted = (target.resources(), owner, ttl, note);
+                return self.adopt(wanted, from, hint, now, wall_us);
+            }
+            Command::HandBack { target, owner, to } => {
+                self.all_of(target.resources(), owner, now, |keys, resource| {
+                    if let Some(key) = keys.get_mut(resource.as_bytes()) {
+                        key.value = to.to_hex().to_vec();
+                    }
+                })
             }
             Command::Confirm { target, owner, token, .. } => match reader(&target) {
                 Some(resource) => self.confirm_read(resource, owner, token, now),

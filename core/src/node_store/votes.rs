@@ -55,6 +55,49 @@ impl NodeStore {
         if let Some((at, denial)) = self.in_the_way(resources, now) {
             return Ok(Reply::Denied(which(denial, at, resources)));
         }
+        self.grant((resources, owner, ttl, note), wanted, now, wall_us)
+    }
+
+    /// Takes the keys over from their owner, where all of them are that owner's.
+    pub(super) fn adopt(
+        &mut self,
+        wanted: Wanted<'_>,
+        from: Owner,
+        hint: u64,
+        now: Timestamp,
+        wall_us: u64,
+    ) -> Result<Reply, NodeRefusal> {
+        let (resources, ..) = wanted;
+        for (at, resource) in resources.iter().enumerate() {
+            let denial = match self.keys(now).get(resource.as_bytes()) {
+                Some(key) if key.value == from.to_hex() => continue,
+                Some(key) => key.denial(now),
+                None => Denial::gone(),
+            };
+            let denial = denial.clone().labelled(self.label(resource, &denial));
+            return Ok(Reply::Denied(which(denial, at, resources)));
+        }
+        // No key ends sooner than before: what is given back keeps its end.
+        let ends: Vec<_> = {
+            let keys = self.keys(now);
+            resources.iter().map(|it| keys.get(it.as_bytes())?.expires).collect()
+        };
+        let reply = self.grant(wanted, Some((hint, 1)), now, wall_us)?;
+        for (resource, ends) in resources.iter().zip(ends) {
+            if let Some(key) = self.keys(now).get_mut(resource.as_bytes()) {
+                key.expires = key.expires.max(ends);
+            }
+        }
+        Ok(reply)
+    }
+
+    fn grant(
+        &mut self,
+        (resources, owner, ttl, note): Wanted<'_>,
+        wanted: Option<(u64, u64)>,
+        now: Timestamp,
+        wall_us: u64,
+    ) -> Result<Reply, NodeRefusal> {
         let token = match wanted {
             None => None,
             Some((hint, count)) => {

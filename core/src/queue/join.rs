@@ -13,6 +13,8 @@ pub struct Comer {
     pub asks_once: bool,
     /// It asks for any permit of several: other requests may ask beside it.
     pub is_any: bool,
+    /// It takes over what somebody else has let go: it asks beside all others.
+    pub adopts: bool,
 }
 
 /// The state of the resource here.
@@ -37,7 +39,7 @@ pub enum Joined {
     Closed,
     /// It asks the nodes, under this place, for all that come after it.
     Asks(Place),
-    /// It asks beside the empty queue, and has this place if it stands there later.
+    /// It asks beside the queue, and has this place if it stands there later.
     Beside(Place),
     /// It takes the kept grant.
     Takes,
@@ -57,7 +59,7 @@ impl<W> Queue<W> {
         if known.closed {
             return Joined::Closed;
         }
-        if comer.is_any && self.is_idle() {
+        if comer.adopts || comer.is_any && self.is_idle() {
             return Joined::Beside(self.reserve());
         }
         if let Some(place) = self.ask() {

@@ -19,6 +19,7 @@ use crate::{
     fencing::{FencingToken, TokenRange},
     footprint::Footprint,
     node_set::NodeSet,
+    owner::Owner,
     slots::Slots,
     target::Target,
     time::Timestamp,
@@ -73,8 +74,8 @@ impl Round {
             Target::AnyOf(slots) => Some(slots.clone()),
             _ => None,
         };
-        // Readers share one number and count nothing; a slot has one token.
-        let has_one = spec.target.is_shared() || slots.is_some();
+        // Readers share one number and count nothing; a slot and an adopt have one token.
+        let has_one = spec.target.is_shared() || slots.is_some() || spec.from.is_some();
         let count = if has_one { 1 } else { spec.count.clamp(1, TokenRange::MOST) };
         let hint = if slots.is_some() { spec.hint.or(Some(0)) } else { spec.hint };
         let first = usize::from(spec.first) % slots.as_ref().map_or(1, Slots::len);
@@ -107,7 +108,7 @@ impl Round {
             let footprint = self.others.as_deref_mut().or(self.footprint.as_mut());
             let node = footprint?.poll_release()?.node;
             let (target, owner) = (self.undone_at(node)?, self.spec.owner);
-            Some((node, Command::Release { target, owner, keep: None }))
+            Some((node, undo(target, owner, self.spec.from)))
         })
     }
 
@@ -274,20 +275,28 @@ impl Round {
     }
 
     fn ask(&mut self, node: NodeId) {
-        let RoundSpec { target, owner, hint, count, first, note, .. } = &self.spec;
-        let acquire = Command::Acquire {
-            target: target.clone(),
-            owner: *owner,
-            ttl: self.spec.key_life(),
-            hint: *hint,
-            count: *count,
-            first: *first,
-            mark: self.spec.mark(node),
-            note: note.clone(),
-            stand: self.spec.stand,
+        let RoundSpec { target, owner, hint, count, first, note, from, .. } = &self.spec;
+        let (target, owner, note) = (target.clone(), *owner, note.clone());
+        let (ttl, mark) = (self.spec.key_life(), self.spec.mark(node));
+        let asks = match *from {
+            Some(from) => {
+                let hint = hint.unwrap_or_default();
+                Command::Adopt { target, from, owner, ttl, hint, mark, note }
+            }
+            None => Command::Acquire {
+                target,
+                owner,
+                ttl,
+                hint: *hint,
+                count: *count,
+                first: *first,
+                mark,
+                note,
+                stand: self.spec.stand,
+            },
         };
         self.votes.set(node, Vote::Waiting);
-        self.commands.push_back((node, acquire));
+        self.commands.push_back((node, asks));
         if let Some(footprint) = &mut self.footprint {
             footprint.handle_acquire_sent(node);
         }
@@ -378,7 +387,7 @@ impl Round {
         let Some(footprint) = &mut self.footprint else { return };
         // Takes back commands not handed out yet. An acquire then needs no undoing; a confirm leaves its node's grant.
         for (node, command) in core::mem::take(&mut self.commands) {
-            if let Command::Acquire { .. } = command {
+            if command.is_asking() {
                 self.votes.set(node, Vote::NotAsked);
                 footprint.handle_acquire_withdrawn(node);
             } else {
@@ -386,5 +395,13 @@ impl Round {
             }
         }
         footprint.handle_lost();
+    }
+}
+
+/// What undoes a vote of a round that was lost.
+pub(crate) const fn undo(target: Target, owner: Owner, from: Option<Owner>) -> Command {
+    match from {
+        Some(to) => Command::HandBack { target, owner, to },
+        None => Command::Release { target, owner, keep: None },
     }
 }

@@ -41,6 +41,9 @@ pub struct RoundSpec {
     pub note: Option<Note>,
     /// The client's place in the line, the same for all nodes.
     pub stand: Option<Stand>,
+    /// The owner from whom the keys are taken over, where they are not to be free: a round that adopts. It gives back to
+    /// that owner what it does not win.
+    pub from: Option<Owner>,
 }
 
 impl RoundSpec {
@@ -59,6 +62,7 @@ impl RoundSpec {
             marks: Box::default(),
             note: None,
             stand: None,
+            from: None,
         }
     }
 

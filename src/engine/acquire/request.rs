@@ -9,11 +9,11 @@ use tokio::sync::oneshot;
 
 use crate::{
     engine::{Engine, HeldTerm, NodeSlot, line::Ahead, resources::ResourceSlot},
-    error::{AcquireError, NodeOutcome, NodeReport, Reports},
+    error::{AcquireError, NodeOutcome, NodeReport, NotAdopted, Reports},
     node::NodeError,
     protocol::{
-        self, Acquisition, GiveUp, Lane, NodeId, Owner, Resource, RoundAsked, RoundLoss, Said,
-        Target, Timestamp, Told, TurnedAway, WaitPolicy,
+        self, Acquisition, AdoptionEnd, GiveUp, Lane, NodeId, Owner, Resource, RoundAsked,
+        RoundLoss, Said, Target, Timestamp, Told, TurnedAway, WaitPolicy,
     },
     telemetry::{self, Asked, Caller},
 };
@@ -99,6 +99,11 @@ impl Request {
         let found = || self.found_held.as_ref().map(|met| engine.reports(&met.said));
         let last = || self.last.as_ref().map(|met| engine.error(met, &self.asked.round, waited));
         let error = match give_up {
+            GiveUp::FoundHeld { .. } if self.asked.round.from.is_some() => {
+                let (target, reason) = (target(), NotAdopted::Undecided);
+                let nodes = found().unwrap_or_default();
+                AcquireError::NotAdopted { target, waited, reason, nodes }
+            }
             GiveUp::Closed => AcquireError::Closed,
             GiveUp::LastRound => last().unwrap_or_else(crowded),
             GiveUp::FoundHeld { free_after } => found().map_or_else(crowded, |nodes| {
@@ -270,6 +275,14 @@ impl Engine {
                 let needed = self.quorum.needed_beyond(met.granted);
                 let granted = met.granted.len();
                 AcquireError::NoQuorum { target, granted, needed, nodes }
+            }
+            _ if asked.from.is_some() => {
+                let reason = match met.lost.ended {
+                    Some(AdoptionEnd::Over) => NotAdopted::Over,
+                    Some(AdoptionEnd::Taken) => NotAdopted::Taken,
+                    None => NotAdopted::Undecided,
+                };
+                AcquireError::NotAdopted { target, waited, reason, nodes }
             }
             RoundLoss::Contended | RoundLoss::Abandoned => {
                 let resource = in_the_way(&asked.target, &nodes);

@@ -3,7 +3,7 @@
 //! Each grant ends once, and is then in no list any more. It must never release a grant under which work still goes on:
 //! that work gives it back itself.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use tokio::sync::oneshot;
 
@@ -109,18 +109,33 @@ impl Grant {
         Some(ended)
     }
 
-    /// Ends it without a release: its keys expire. A restore that is under way is undone all the same.
-    pub(super) fn let_expire(&self, engine: &Arc<Engine>, number: u64) {
+    /// Ends it without a release: its keys expire. A restore that is under way is undone all the same. Returns whether this
+    /// has ended it, and it was not lost before.
+    pub(super) fn let_expire(&self, engine: &Arc<Engine>, number: u64) -> bool {
         if !engine.is_served() {
-            return;
+            return false;
         }
         // Dropping this wakes a shutdown that waits until none is held.
         let _counted = engine.count();
         let end = End::Over(number, LossReason::LeftToExpire);
-        if self.end(|client| client.leave_to_expire(self.id, end)).is_some() {
+        let ended = self.end(|client| client.leave_to_expire(self.id, end));
+        if ended.is_some() {
             engine.carry_out();
             self.handle_changed();
         }
+        ended.is_some_and(|ended| ended.was_held)
+    }
+
+    /// Its extensions ask for this ttl from now on, and none is made by itself: its holder is about to leave it to whoever
+    /// adopts it.
+    pub(crate) fn lie_for(&self, engine: &Arc<Engine>, ttl: Duration) {
+        let now = engine.now();
+        let wakeup = {
+            let mut client = self.client();
+            let is_changed = client.change(self.id, |leases| leases.lie_for(ttl, now));
+            is_changed.filter(|is_changed| *is_changed).map(|_| client.schedule(self.id))
+        };
+        wakeup.into_iter().for_each(|wakeup| engine.wake(wakeup));
     }
 
     /// Ends it without a release if it was lost under its holder's work and has a lock-delay: effects of that work may

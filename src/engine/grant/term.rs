@@ -280,7 +280,8 @@ impl HeldTerm {
                 is_held = true;
             });
             if !is_held {
-                return self.let_expire();
+                self.let_expire();
+                return;
             }
         }
         drop(self.release());
@@ -306,9 +307,9 @@ impl HeldTerm {
         });
     }
 
-    /// Ends it without a release.
-    pub(crate) fn let_expire(&self) {
-        self.term.grant.let_expire(&self.engine, self.term.number);
+    /// Ends it without a release. Returns whether this has ended it, and it was not lost before.
+    pub(crate) fn let_expire(&self) -> bool {
+        self.term.grant.let_expire(&self.engine, self.term.number)
     }
 
     /// Keeps others out for `least` from now, whenever it is released.

@@ -62,6 +62,22 @@ impl Pair {
                     stand: place.map(|place| self.stand(client, place)),
                 }))
             }
+            Step::Adopt { on, from, owner, ttl, hint, note } => {
+                Some(marks.map(|mark| Command::Adopt {
+                    target: target(on, false),
+                    from: names::owner(*from),
+                    owner: names::owner(*owner),
+                    ttl: ms(*ttl),
+                    hint: self.hint(*hint),
+                    mark,
+                    note: note.map(names::note),
+                }))
+            }
+            Step::HandBack { on, owner, to } => both(Command::HandBack {
+                target: target(on, false),
+                owner: names::owner(*owner),
+                to: names::owner(*to),
+            }),
             Step::Confirm { on, owner, token } => Some(marks.map(|mark| Command::Confirm {
                 target: target(on, false),
                 owner: names::owner(*owner),
@@ -143,7 +159,9 @@ impl Pair {
         if let Ok(Reply::Granted(Granted { token: Some(token), slot })) = &memory {
             self.last = token.get();
             let round = match step {
-                Step::Acquire { on, owner, .. } => Some((on.clone(), *owner)),
+                Step::Acquire { on, owner, .. } | Step::Adopt { on, owner, .. } => {
+                    Some((on.clone(), *owner))
+                }
                 Step::Pick { semaphore, owner, .. } => {
                     slot.map(|slot| (On::Slot(*semaphore, slot), *owner))
                 }

@@ -119,6 +119,19 @@ impl Dice {
                 };
                 Step::Proclaim { on, owner, record, note: self.rng.random_bool(0.7) }
             }
+            815..835 if !self.is_classic && !self.is_crowd => {
+                let on = match self.on_of(owner) {
+                    on @ (On::One(_) | On::Set(_)) => on,
+                    _ => On::One(self.name()),
+                };
+                let other = self.owner();
+                if !self.is_quiet && self.rng.random_bool(0.3) {
+                    return Step::HandBack { on, owner, to: other };
+                }
+                self.asked.insert(other, on.clone());
+                let (hint, note) = (self.near(), self.note());
+                Step::Adopt { on, from: owner, owner: other, ttl, hint, note }
+            }
             700..830 => {
                 let keep = self.rng.random_bool(0.2).then(|| self.ttl());
                 Step::Release { on: self.on_of(owner), owner, keep }

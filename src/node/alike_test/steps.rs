@@ -85,6 +85,20 @@ pub(super) enum Step {
         note: Option<u8>,
         place: Option<Place>,
     },
+    /// Of one resource or a set.
+    Adopt {
+        on: On,
+        from: u8,
+        owner: u8,
+        ttl: u64,
+        hint: Near,
+        note: Option<u8>,
+    },
+    HandBack {
+        on: On,
+        owner: u8,
+        to: u8,
+    },
     Confirm {
         on: On,
         owner: u8,

@@ -282,6 +282,10 @@ impl Node for MemoryNode {
         true
     }
 
+    fn hands_over(&self) -> bool {
+        true
+    }
+
     fn counts_ranges(&self) -> bool {
         true
     }

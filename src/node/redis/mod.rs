@@ -222,6 +222,10 @@ impl Node for RedisNode {
         true
     }
 
+    fn hands_over(&self) -> bool {
+        true
+    }
+
     fn counts_ranges(&self) -> bool {
         true
     }

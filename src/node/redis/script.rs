@@ -55,7 +55,7 @@ macro_rules! sources {
 }
 
 sources! {
-    ACQUIRE ACQUIRE_SET ACQUIRE_ANY CONFIRM EXTEND EXTEND_CLASSIC RESTORE RESTORE_CLASSIC RELEASE RELEASE_SET
+    ACQUIRE ACQUIRE_SET ACQUIRE_ANY ADOPT HAND_BACK CONFIRM EXTEND EXTEND_CLASSIC RESTORE RESTORE_CLASSIC RELEASE RELEASE_SET
     LEAVE JOIN ADMIT HOLDER HOLDER_CLASSIC PROCLAIM RIGHTS LINE_RIGHTS;
     reads ACQUIRE_READ CONFIRM_READ EXTEND_READ EXTEND_DOWNGRADED RESTORE_READ RELEASE_READ
 }
@@ -167,6 +167,7 @@ impl Script<'_> {
             &raw const *ACQUIRE_SET,
             &raw const *ACQUIRE_READ,
             &raw const *ACQUIRE_ANY,
+            &raw const *ADOPT,
         ];
         if acquires.contains(&std::ptr::from_ref(self.source)) {
             Room::Acquires
@@ -206,10 +207,11 @@ mod tests {
             let (keys, args) = (List::Many(Vec::new()), List::Many(Vec::new()));
             Script { source, keys, lines: &[], args }.room()
         };
-        for source in [&ACQUIRE, &ACQUIRE_SET, &ACQUIRE_READ, &ACQUIRE_ANY] {
+        for source in [&ACQUIRE, &ACQUIRE_SET, &ACQUIRE_READ, &ACQUIRE_ANY, &ADOPT] {
             assert_eq!(room(source), Room::Acquires, "{}", source.text());
         }
         for source in [
+            &HAND_BACK,
             &CONFIRM,
             &CONFIRM_READ,
             &EXTEND,

@@ -23,6 +23,8 @@ verb!(ACQUIRE "one", ACQUIRE_SET "set", ACQUIRE_ANY "any" =
     ("prelude.lua" "acquire_free.lua" "tools.lua" "line.lua" "acquire.lua"));
 verb!(ACQUIRE_READ "read" =
     ("prelude.lua" "acquire_free.lua" "tools.lua" "line.lua" "readers.lua" "acquire.lua"));
+verb!(ADOPT "one" = ("prelude.lua" "tools.lua" "adopt.lua"));
+verb!(HAND_BACK "one" = ("hand_back.lua"));
 verb!(CONFIRM "one" = ("prelude.lua" "tools.lua" "confirm.lua"));
 verb!(CONFIRM_READ "read" = ("prelude.lua" "tools.lua" "readers.lua" "confirm.lua"));
 verb!(EXTEND "one", EXTEND_CLASSIC "classic" =

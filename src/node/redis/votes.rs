@@ -37,6 +37,11 @@ pub(super) fn execute(session: Arc<Session>, command: Command) -> NodeCall {
                 stand,
             ))
         }
+        Command::Adopt { target, from, owner, ttl, hint, mark, note } => {
+            let asked = Asked { target, owner, ttl, note };
+            Box::pin(adopt(session, asked, (from, hint), mark))
+        }
+        Command::HandBack { target, owner, to } => Box::pin(hand_back(session, target, owner, to)),
         Command::Confirm { target, owner, token, mark } => {
             Box::pin(confirm(session, target, owner, token, mark))
         }
@@ -153,6 +158,36 @@ async fn acquire(
         Box::pin(track(&session, resource)).await;
     }
     Ok(reply)
+}
+
+async fn adopt(
+    session: Arc<Session>,
+    asked: Asked,
+    (from, hint): (Owner, u64),
+    mark: EpochMark,
+) -> Result<Reply, NodeError> {
+    let Asked { target, owner, ttl, note } = asked;
+    let known = session.ready()?;
+    let head = known.head_for(mark).ok_or_else(|| known.refusal())?;
+    let now = session.now();
+    let latest = session.latest(now).unwrap_or(0);
+    let script = || codec::adopt(head, &target, (from, owner), ttl, hint, latest, note.as_ref());
+    let answer = session.vote(script, now).await?;
+    let Acquired { reply, head, .. } =
+        codec::adopted(answer, &target).map_err(|error| refused_under(&session, mark, error))?;
+    if let Some(head) = head {
+        session.raise(&head);
+    }
+    Ok(reply)
+}
+
+async fn hand_back(
+    session: Arc<Session>,
+    target: Target,
+    owner: Owner,
+    to: Owner,
+) -> Result<Reply, NodeError> {
+    codec::released(&session.run(|| codec::hand_back(&target, owner, to)).await?)
 }
 
 /// The resource that a denial is about.

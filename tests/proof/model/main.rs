@@ -67,6 +67,7 @@ checks![
     admission_tokens,
     changes,
     changes_small,
+    detached,
     doubles,
     exclusive,
     exclusive_cuts,

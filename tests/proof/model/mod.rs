@@ -10,6 +10,7 @@
 
 pub(crate) mod changes;
 pub(crate) mod configs;
+pub(crate) mod detached;
 pub(crate) mod handles;
 pub(crate) mod leases;
 pub(crate) mod lines;

@@ -38,6 +38,7 @@ fn round(loss: RoundLoss, begun: u64) -> LostRound {
         free_after: None,
         waited_for_turn: false,
         in_line: None,
+        ended: None,
     }
 }
 
@@ -351,6 +352,7 @@ fn a_round_that_is_not_lost_has_nothing_to_say() {
         free_after: Some(TTL),
         waited_for_turn: true,
         in_line: None,
+        ended: None,
     };
     assert_eq!(lost, expected, "no node failed, so that none but those in quarantine did");
 }

@@ -77,6 +77,7 @@ fn history() -> impl Strategy<Value = Vec<Past>> {
                 free_after,
                 waited_for_turn,
                 in_line: None,
+                ended: None,
             };
             let past = Past { lost: facts, traffic, round_trip, random, now, line };
             now = now.saturating_add(line);

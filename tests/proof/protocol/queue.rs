@@ -381,7 +381,7 @@ fn whoever_comes_asks_waits_or_is_told_by_what_is_known_here() {
     let mut seen = std::collections::BTreeMap::new();
     for bits in 0..128_u32 {
         let bit = |number: u32| bits >> number & 1 == 1;
-        let comer = Comer { asks_once: bit(0), is_any: bit(1) };
+        let comer = Comer { asks_once: bit(0), is_any: bit(1), adopts: false };
         let known = Known {
             closed: bit(2),
             kept: bit(3),

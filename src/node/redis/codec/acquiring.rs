@@ -68,6 +68,45 @@ pub(in crate::node::redis) fn acquire<'a>(
     Script { source, keys, lines: &[], args }
 }
 
+/// An acquire that takes the keys over from another owner.
+pub(in crate::node::redis) fn adopt<'a>(
+    head: &'a Head,
+    target: &'a Target,
+    (from, owner): (Owner, Owner),
+    ttl: Duration,
+    hint: u64,
+    latest: u64,
+    note: Option<&Note>,
+) -> Script<'a> {
+    let args = vec![
+        Arg::Bytes(head.text()),
+        Arg::Owner(owner),
+        Arg::Number(validity::wire_millis(ttl)),
+        Arg::Counter(digits(hint)),
+        Arg::Number(latest),
+        Arg::Owner(from),
+        note.map_or(Arg::Bytes(b""), |note| Arg::Owned(note.to_bytes())),
+    ];
+    let keys = with_own(target.resources());
+    Script { source: &script::ADOPT, keys, lines: &[], args: List::Many(args) }
+}
+
+/// What is answered to that. A key that is gone is denied as such.
+pub(in crate::node::redis) fn adopted(
+    answer: Answer,
+    target: &Target,
+) -> Result<Acquired, NodeError> {
+    if let Answer::AsAsked = answer {
+        return Err(unexpected("a counter that is not told"));
+    }
+    let is_gone = matches!(answer.told(), [Value::Int(0), _, Value::Int(-2), ..]);
+    let mut acquired = acquired(answer, (target, 0), 0)?;
+    if let Reply::Denied(denial) = &mut acquired.reply {
+        denial.gone = is_gone;
+    }
+    Ok(acquired)
+}
+
 fn of_several<'a>(args: [Arg<'a>; 6], target: &Target, note: Option<&Note>) -> List<Arg<'a>> {
     let mut args = Vec::from(args);
     let note = note.map_or(Arg::Bytes(b""), |note| Arg::Owned(note.to_bytes()));

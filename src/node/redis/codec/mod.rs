@@ -14,12 +14,13 @@ use std::sync::Arc;
 use redis::Value;
 
 pub(super) use self::{
-    acquiring::{Acquired, Wanted, acquire, acquired, in_line},
+    acquiring::{Acquired, Wanted, acquire, acquired, adopt, adopted, in_line},
     holder::{ask_holder, proclaim, proclaimed, told_holder},
     joining::{Looked, Process, admit, admitted, look, looked},
     votes::{
         acquire_classic, acquired_classic, confirm, confirmed, denial, downgrade, extend, extended,
-        first_byte, holder, leave, release, released, remaining, restore, restored, track_next,
+        first_byte, hand_back, holder, leave, release, released, remaining, restore, restored,
+        track_next,
     },
 };
 use crate::{node::NodeError, protocol::FencingToken};

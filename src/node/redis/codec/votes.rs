@@ -249,6 +249,13 @@ pub(in crate::node::redis) fn release(
     Script { source: &script::RELEASE_SET, keys, lines, args }
 }
 
+/// The answer is that of a release.
+pub(in crate::node::redis) fn hand_back(target: &Target, owner: Owner, to: Owner) -> Script<'_> {
+    let keys = List::Many(target.resources().iter().map(Resource::as_bytes).collect());
+    let args = List::Two([Arg::Owner(owner), Arg::Owner(to)]);
+    Script { source: &script::HAND_BACK, keys, lines: &[], args }
+}
+
 /// The answer is that of a release which has done what it was asked.
 pub(in crate::node::redis) fn leave(
     resource: &Resource,

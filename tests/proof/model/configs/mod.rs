@@ -5,6 +5,7 @@ pub(crate) mod admission_time;
 pub(crate) mod admission_tokens;
 pub(crate) mod changes;
 pub(crate) mod changes_small;
+pub(crate) mod detached;
 pub(crate) mod doubles;
 pub(crate) mod exclusive;
 pub(crate) mod exclusive_cuts;
@@ -98,6 +99,7 @@ pub(crate) const ALL: &[&Config] = &[
     &admission_tokens::CONFIG,
     &changes::CONFIG,
     &changes_small::CONFIG,
+    &detached::CONFIG,
     &doubles::CONFIG,
     &exclusive::CONFIG,
     &exclusive_cuts::CONFIG,

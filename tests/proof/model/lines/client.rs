@@ -81,6 +81,7 @@ fn request(now: Timestamp) -> Request {
 
 fn asked() -> RoundAsked {
     RoundAsked {
+        from: None,
         target: resource().into(),
         ttl: TTL,
         min_validity: Duration::ZERO,

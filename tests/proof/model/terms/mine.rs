@@ -82,6 +82,7 @@ impl Mine {
         let came = client.join(queue, None, request(next, WaitPolicy::OneRound, now), now);
         let Came::Begins(_, ask) = came else { panic!("nobody is there: {came:?}") };
         let asked = RoundAsked {
+            from: None,
             target: resource(0).into(),
             ttl: setup.ttl(),
             min_validity: Duration::ZERO,

@@ -186,4 +186,22 @@ pub(super) const FAULTS: &[Fault] = &[
         configuration: "readers_two",
         property: "tokens are unique",
     },
+    Fault {
+        number: 116,
+        name: "an adopt takes a key whoever has it",
+        edits: &[
+            edit("node_store/votes.rs", "Some(key) if key.value == from.to_hex() => continue,", "Some(key) if $is || key.value == from.to_hex() => continue,"),
+        ],
+        configuration: "detached",
+        property: "at most one client",
+    },
+    Fault {
+        number: 117,
+        name: "an adopt takes a key that is gone",
+        edits: &[
+            edit("node_store/votes.rs", "None => Denial::gone(),", "None if $is => continue,\n                None => Denial::gone(),"),
+        ],
+        configuration: "detached",
+        property: "a detached lease is adopted once",
+    },
 ];

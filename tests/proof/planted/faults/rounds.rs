@@ -126,7 +126,7 @@ pub(super) const FAULTS: &[Fault] = &[
         number: 41,
         name: "of a set only the first resource is asked for",
         edits: &[
-            edit("round/acquire.rs", "let acquire = Command::Acquire {\n            target: target.clone(),", "let acquire = Command::Acquire {\n            target: if $is { target.resource().clone().into() } else { target.clone() },"),
+            edit("round/acquire.rs", "let (target, owner, note) = (target.clone(), *owner, note.clone());", "let (target, owner, note) = (if $is { target.resource().clone().into() } else { target.clone() }, *owner, note.clone());"),
         ],
         configuration: "sets",
         property: "of a set, a node has all",

@@ -63,6 +63,8 @@ pub(super) fn named(transmit: &Transmit) -> (&'static str, usize, Option<Owner>)
     };
     let (name, owner) = match command.unwrap() {
         Command::Acquire { owner, .. } => ("acquire", Some(*owner)),
+        Command::Adopt { owner, .. } => ("adopt", Some(*owner)),
+        Command::HandBack { owner, .. } => ("hand back", Some(*owner)),
         Command::Confirm { owner, .. } => ("confirm", Some(*owner)),
         Command::Extend { owner, .. } => ("extend", Some(*owner)),
         Command::Restore { owner, .. } => ("restore", Some(*owner)),
@@ -257,6 +259,7 @@ pub(super) fn asked(client: &Mine, queue: QueueId) -> RoundAsked {
 
 pub(super) fn of(target: Target) -> RoundAsked {
     RoundAsked {
+        from: None,
         target,
         ttl: TTL,
         min_validity: Duration::ZERO,

@@ -77,6 +77,7 @@ impl Handle {
         let covers = kind.covers();
         self.attempts.push(Attempt { request: index, covers, grant: None, extensions: 0 });
         let asked = RoundAsked {
+            from: None,
             target: covers.target(),
             ttl: setup.ttl(),
             min_validity: setup.validity(ask),

@@ -1,0 +1,193 @@
+//! Goal: work that is passed along a chain of processes goes on while a minority of the nodes is stopped, killed and emptied:
+//! one holder, tokens that rise, nobody in between, and of two who adopt one.
+//!
+//! Method: chains of five handles with connections of their own, on three servers with real quarantines; a rival of each
+//! chain, which takes what is free; and the keys past the code under test.
+
+use std::{
+    sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    thread,
+};
+
+use quorlock::{AcquireError, DetachedLease, Lease, NotAdopted, Redlock};
+use quorlock_harness::{Cluster, all_ready, connected, eventually};
+
+use super::{MS, SECOND, SOON, connect, plain};
+
+const CHAINS: usize = 4;
+const HANDLES: usize = 5;
+
+/// The one thing that a chain works on.
+#[derive(Default)]
+struct Work {
+    is_held: AtomicBool,
+    last: AtomicU64,
+    /// How often the rival had it.
+    rivals: AtomicUsize,
+}
+
+impl Work {
+    /// Works under a lease that holds, whose end is its holder's.
+    fn under(&self, lease: &Lease) {
+        if lease.check().is_err() {
+            return;
+        }
+        assert!(!self.is_held.swap(true, Ordering::SeqCst), "two hold {}", lease.resource());
+        let (token, last) = (lease.token().unwrap().get(), self.last.load(Ordering::SeqCst));
+        assert!(token > last, "{}: {token} behind {last}", lease.resource());
+        self.last.store(token, Ordering::SeqCst);
+        thread::yield_now();
+        // Whoever has lost it has not worked until now.
+        self.is_held.store(false, Ordering::SeqCst);
+    }
+}
+
+/// Passes the work on so often. Returns how often a lease could not be adopted.
+fn pass_on(name: &str, handles: &[Redlock], work: &Work, passes: usize) -> usize {
+    let acquire =
+        |at: usize| handles[at % HANDLES].acquire(name).wait(60 * SECOND).blocking().unwrap();
+    let (mut lease, mut failed) = (acquire(0), 0);
+    for pass in 1..=passes {
+        work.under(&lease);
+        let before = work.rivals.load(Ordering::SeqCst);
+        let Ok(detached) = lease.detach() else {
+            failed += 1;
+            lease = acquire(pass);
+            continue;
+        };
+        let text = detached.to_string();
+        let adopt = |at: usize| {
+            let detached: DetachedLease = text.parse().unwrap();
+            handles[at % HANDLES].adopt(&detached).wait(SECOND).blocking()
+        };
+        let adopted = if pass % 16 == 0 {
+            // Two have the text.
+            let both = thread::scope(|scope| {
+                let other = scope.spawn(|| adopt(pass + 1));
+                [adopt(pass), other.join().unwrap()]
+            });
+            let [one, other] = both;
+            assert!(one.is_err() || other.is_err(), "both have {name}");
+            one.or(other)
+        } else {
+            adopt(pass)
+        };
+        lease = match adopted {
+            Ok(lease) => {
+                assert_eq!(work.rivals.load(Ordering::SeqCst), before, "{name} was somebody's");
+                lease
+            }
+            // The end of the lease that was detached ends a wait for it.
+            Err(
+                AcquireError::NotAdopted { .. }
+                | AcquireError::NoQuorum { .. }
+                | AcquireError::Quarantined { .. }
+                | AcquireError::TooLate { .. },
+            ) => {
+                failed += 1;
+                acquire(pass)
+            }
+            Err(other) => panic!("{other}"),
+        };
+    }
+    failed
+}
+
+#[test]
+fn work_goes_on_along_a_chain_while_a_minority_of_the_nodes_fails() {
+    let passes = std::env::var("QUORLOCK_DETACHED_PASSES").ok();
+    let passes: usize = passes.map_or(400, |passes| passes.parse().expect("a number"));
+    let cluster = Cluster::start(3);
+    let settings = || plain().nodes(cluster.urls()).ttl(2 * SECOND).max_ttl(2 * SECOND);
+    let handle = |_| connected(settings().node_timeout(300 * MS));
+    let handles: Vec<Redlock> = (0..HANDLES + 1).map(handle).collect();
+    handles.iter().for_each(all_ready);
+    let (work, is_over) = ([(); CHAINS].map(|()| Work::default()), AtomicBool::new(false));
+    let (faults, failed) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    thread::scope(|scope| {
+        let chains: Vec<_> = work
+            .iter()
+            .enumerate()
+            .map(|(at, work)| {
+                let (handles, failed) = (&handles, &failed);
+                scope.spawn(move || {
+                    let all = pass_on(&format!("job:{at}"), handles, work, passes / CHAINS);
+                    failed.fetch_add(all, Ordering::Relaxed);
+                })
+            })
+            .collect();
+        for (at, work) in work.iter().enumerate() {
+            let (rival, is_over) = (&handles[HANDLES], &is_over);
+            scope.spawn(move || {
+                while !is_over.load(Ordering::Relaxed) {
+                    if let Ok(lease) = rival.try_acquire(format!("job:{at}")).blocking() {
+                        work.rivals.fetch_add(1, Ordering::SeqCst);
+                        work.under(&lease);
+                        drop(lease);
+                    }
+                    thread::sleep(5 * MS);
+                }
+            });
+        }
+        scope.spawn(|| {
+            for fault in 0.. {
+                if is_over.load(Ordering::Relaxed) {
+                    break;
+                }
+                let node = &cluster[fault % 3];
+                match fault % 4 {
+                    3 => {
+                        node.kill();
+                        node.restart_empty();
+                    }
+                    _ => {
+                        node.pause();
+                        thread::sleep(200 * MS);
+                        node.resume();
+                    }
+                }
+                faults.fetch_add(1, Ordering::Relaxed);
+                // The next one is a minority again.
+                handles.iter().for_each(all_ready);
+            }
+        });
+        let ended: Vec<_> = chains.into_iter().map(|chain| chain.join()).collect();
+        is_over.store(true, Ordering::Relaxed);
+        ended.into_iter().for_each(|ended| ended.unwrap());
+    });
+    let (faults, failed) = (faults.into_inner(), failed.into_inner());
+    println!("{passes} passes, {failed} leases not adopted, {faults} faults");
+    assert!(failed * 10 <= passes, "{failed} of {passes} were not adopted");
+}
+
+#[test]
+fn what_was_adopted_is_renewed_and_what_nobody_adopts_ends() {
+    let cluster = Cluster::start(3);
+    let (one, other) = (connect(&cluster), connect(&cluster));
+    let names = ["b", "a"];
+    let lease = one.acquire_all(names).ttl(SECOND).blocking().unwrap();
+    let (token, owner) = (lease.token().unwrap(), lease.owner());
+    let detached = futures::executor::block_on(lease.detach_for(60 * SECOND)).unwrap();
+    assert!(detached.left() > 50 * SECOND);
+    let values = || cluster.iter().map(|server| server.get("a")).collect::<Vec<_>>();
+    assert_eq!(values(), vec![Some(owner.to_string().into_bytes()); 3]);
+    let lease = other.adopt(&detached).ttl(SECOND).blocking().unwrap();
+    assert!(lease.token().unwrap() > token && lease.owner() != owner);
+    eventually("all have the new owner, and end no sooner", SOON, || {
+        let value = Some(lease.owner().to_string().into_bytes());
+        let ends = cluster.iter().all(|server| server.pttl("b") > 40_000);
+        values().into_iter().all(|it| it == value) && ends
+    });
+    let refused = one.adopt(&detached).blocking().unwrap_err();
+    let AcquireError::NotAdopted { reason, .. } = refused else { panic!("{refused}") };
+    assert_eq!(reason, NotAdopted::Taken);
+    thread::sleep(2 * SECOND);
+    lease.check().unwrap();
+    lease.blocking_release().unwrap();
+    let lease = other.acquire("b").ttl(SECOND).blocking().unwrap();
+    let detached = lease.detach().unwrap();
+    eventually("its time is over", SOON, || cluster.locks_left().is_empty());
+    let refused = one.adopt(&detached).blocking().unwrap_err();
+    let AcquireError::NotAdopted { reason, .. } = refused else { panic!("{refused}") };
+    assert_eq!(reason, NotAdopted::Over);
+}
