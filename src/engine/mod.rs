@@ -83,6 +83,7 @@ pub(crate) struct Engine {
     takes_no_readers: Option<NodeId>,
     /// The first node that cannot pick slots.
     picks_no_slots: Option<NodeId>,
+    /// The first node that cannot give a key from one owner to another.
     hands_nothing_over: Option<NodeId>,
     runtime: Arc<dyn Runtime>,
     /// The process in which its tasks run.

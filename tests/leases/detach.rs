@@ -80,7 +80,7 @@ fn a_lease_goes_from_process_to_process_and_nobody_has_it_in_between() {
 }
 
 #[test]
-fn what_is_over_or_was_adopted_before_says_so_at_once() {
+fn what_is_over_or_was_adopted_before_says_so_without_the_wait() {
     let world = Fixture::new(TTL);
     let other = world.other_process(|it| it.ttl(TTL));
     let now = || world.machine.sim.now();

@@ -39,7 +39,7 @@ const SMALL: Setup = Setup {
     ..PLAIN
 };
 
-/// A fleet of those: one of three replaced, all three, one to three, three to one.
+/// A world with a fleet of those: one of three replaced, all three, one to three, three to one.
 const fn fleet(number: usize, setup: Setup) -> Setup {
     let Setup { before, after, .. } = FLEETS[number];
     Setup { before, after, ..setup }
