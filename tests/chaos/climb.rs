@@ -214,12 +214,4 @@ impl<W: Fn(Event)> Worker<W> {
             }
         }
     }
-
-    fn say(&self, event: Event) {
-        (self.write_down)(event);
-    }
-
-    fn is_stopped(&self) -> bool {
-        self.stop.load(std::sync::atomic::Ordering::Relaxed)
-    }
 }

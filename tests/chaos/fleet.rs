@@ -18,6 +18,7 @@ use quorlock_harness::{Companion, Server};
 
 use super::{
     SECOND,
+    chains::CHAINS,
     climb::RESOURCES,
     locking_set,
     record::{Event, History, Record, first_of, process_of},
@@ -146,6 +147,7 @@ impl Part {
             () if brief => 2 * self.clients,
             () if self.wants.is_brisk() => BRISK_THREADS,
             () if self.wants == Wants::Climbs => RESOURCES,
+            () if self.wants == Wants::Chains => CHAINS,
             () => THREADS,
         };
         let threads: Vec<_> = (0..threads).map(spawn).collect();

@@ -16,6 +16,7 @@
 )]
 
 mod burst;
+mod chains;
 mod changes;
 mod climb;
 mod drops;

@@ -19,6 +19,8 @@ use super::{
 const PROCESSES: usize = 3;
 /// By how many milliseconds their wall clocks are ahead: less than the nodes cut a hint to.
 const WALLS_AHEAD: [i64; PROCESSES] = [-20_000, 20_000, 0];
+/// Of each chain.
+const LINKED: usize = 5;
 
 /// What a run is about.
 struct Mode {
@@ -40,13 +42,14 @@ fn chaos(test: &'static str, mode: &Mode) {
     }
     let began = Instant::now();
     let (cluster, register) = (faults::servers(mode.nodes), Server::start());
+    let processes = if mode.wants == Wants::Chains { LINKED } else { PROCESSES };
     let links = Links::start(&cluster, PROCESSES - 1);
-    let mut parts = fleet::parts(PROCESSES, &cluster.urls(), &register, mode.ttl, mode.max_ttl);
+    let mut parts = fleet::parts(processes, &cluster.urls(), &register, mode.ttl, mode.max_ttl);
     let observer = parts[0].connected();
     all_ready(&observer);
     for (process, part) in parts.iter_mut().enumerate() {
         part.nodes = links.urls(process).unwrap_or_else(|| cluster.urls());
-        (part.wall_ahead, part.wants) = (WALLS_AHEAD[process], mode.wants);
+        (part.wall_ahead, part.wants) = (WALLS_AHEAD[process % PROCESSES], mode.wants);
     }
     let fleet = Fleet::start(test, &parts);
     eventually("the work has begun", 20 * SECOND, || fleet.record().granted() > 20);
@@ -102,6 +105,19 @@ fn chaos(test: &'static str, mode: &Mode) {
         let most = checker::most_at_once(&history.leases);
         println!("{most} permits of {PERMITS} at once at most");
         assert_eq!(most, PERMITS);
+    }
+    if mode.wants == Wants::Chains {
+        let wrong = checker::wrongly_passed(&history.leases, &history.passed);
+        let free = checker::longest_free(&history.leases);
+        println!(
+            "{} leases passed along, nobody had one for {free:?} at most",
+            history.passed.len()
+        );
+        assert!(wrong.is_empty(), "passed along wrongly: {wrong:#?}");
+        assert!(
+            history.passed.len() * 2 > history.leases.len(),
+            "few were passed along: {history}"
+        );
     }
     alive(mode, &history);
     assert!(strikes.granted() > 0, "nothing was granted while nodes were away: {strikes}");
@@ -190,6 +206,13 @@ fn any_fault_of_one_of_three_leaves_readers_and_writers_apart() {
 fn any_fault_of_one_of_three_leaves_no_more_holders_than_there_are_permits() {
     let test = "minority::any_fault_of_one_of_three_leaves_no_more_holders_than_there_are_permits";
     any_fault_of_one_of_three(test, Wants::Permits);
+}
+
+/// Five processes pass leases along, some of them to two at once: `chains` says how.
+#[test]
+fn any_fault_of_one_of_three_leaves_one_holder_of_what_processes_pass_along() {
+    let test = "minority::any_fault_of_one_of_three_leaves_one_holder_of_what_processes_pass_along";
+    any_fault_of_one_of_three(test, Wants::Chains);
 }
 
 #[test]

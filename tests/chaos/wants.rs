@@ -27,6 +27,8 @@ pub(crate) enum Wants {
     Undelayed,
     /// Two resources, each lease longer than the one before and of the same owner: `climb` says how.
     Climbs,
+    /// A lease of a few chains, which processes pass along: `chains` says how.
+    Chains,
     /// To add to sets: `locking_set` says how.
     Additions(Stand),
 }
@@ -56,7 +58,7 @@ impl Wants {
         matches!(self, Self::Readers | Self::Unheld)
     }
 
-    const ALL: [Self; 13] = [
+    const ALL: [Self; 14] = [
         Self::One,
         Self::Brisk,
         Self::Sets,
@@ -67,6 +69,7 @@ impl Wants {
         Self::Delayed,
         Self::Undelayed,
         Self::Climbs,
+        Self::Chains,
         Self::Additions(Stand::Nowhere),
         Self::Additions(Stand::Read),
         Self::Additions(Stand::Checked),
@@ -91,7 +94,9 @@ impl Wants {
             Self::Brisk | Self::Readers | Self::Unheld | Self::Permits => vec![0],
             Self::Elections | Self::Delayed | Self::Undelayed => vec![0],
             // Each worker has its own.
-            Self::Climbs | Self::Additions(_) => unreachable!("they are no workers of this kind"),
+            Self::Climbs | Self::Chains | Self::Additions(_) => {
+                unreachable!("they are no workers of this kind")
+            }
             // Most want the same; the others are left alone for seconds, while nodes forget one after the other.
             Self::One if rand::random_ratio(1, 5) => vec![rand::random_range(1..=IDLE)],
             Self::One => vec![0],

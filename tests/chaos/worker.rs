@@ -74,6 +74,9 @@ impl<W: Fn(Event)> Worker<W> {
         if self.orders.wants == Wants::Climbs {
             return self.climb(register.as_mut());
         }
+        if self.orders.wants == Wants::Chains {
+            return self.pass_along(register.as_mut().expect("a register"));
+        }
         while !self.stop.load(Ordering::Relaxed) {
             let mut resources = self.orders.wants.next();
             let asked = now();
@@ -133,6 +136,14 @@ impl<W: Fn(Event)> Worker<W> {
                 Err(error) => self.count(counted(error)),
             }
         }
+    }
+
+    pub(crate) fn say(&self, event: Event) {
+        (self.write_down)(event);
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
     }
 
     pub(crate) fn count(&self, count: Count) {

@@ -62,6 +62,22 @@ impl Register {
         write.query::<u8>(&mut self.0).expect("the register answers") == 1
     }
 
+    /// Leaves a text for whoever takes it.
+    pub fn put(&mut self, resource: usize, text: &str) {
+        let mut put = redis::cmd("RPUSH");
+        put.arg(left(resource)).arg(text);
+        put.query::<u64>(&mut self.0).expect("the register answers");
+    }
+
+    /// Takes the text that was left first, and waits for one for so long.
+    pub fn take(&mut self, resource: usize, wait: Duration) -> Option<String> {
+        let mut take = redis::cmd("BLPOP");
+        take.arg(left(resource)).arg(wait.as_secs_f64());
+        let taken: Option<(String, String)> =
+            take.query(&mut self.0).expect("the register answers");
+        taken.map(|(_, text)| text)
+    }
+
     /// Whether the reader may see what is there.
     pub fn read(&mut self, resource: usize, token: u64) -> bool {
         let mut read = redis::cmd("EVAL");
@@ -84,6 +100,11 @@ pub fn falls(store: &Server, resources: RangeInclusive<usize>) -> Vec<(u64, u64)
         falls.extend(pairs.filter(|(earlier, later)| earlier > later));
     }
     falls
+}
+
+/// The list of the texts that were left.
+fn left(resource: usize) -> String {
+    format!("left:{resource}")
 }
 
 /// The list of the tokens that were taken.

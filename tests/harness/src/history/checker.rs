@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use super::record::process_of;
+use super::record::{Passed, process_of};
 
 /// One lease, as its holder saw it, on one clock for all.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -298,6 +298,43 @@ fn stale_of_one(effects: &[Effect]) -> Vec<(Effect, Effect)> {
     found
 }
 
+/// Leases that should not have been passed along: to a smaller token, past another holder, or to two.
+pub fn wrongly_passed(leases: &[Held], passed: &[Passed]) -> Vec<Passed> {
+    let mut held: BTreeMap<usize, BTreeSet<u64>> = BTreeMap::new();
+    for lease in leases {
+        held.entry(lease.resource).or_default().extend(lease.token);
+    }
+    let mut from = BTreeSet::new();
+    let mut is_wrong = |one: &Passed| {
+        let between = (Bound::Excluded(one.before), Bound::Excluded(one.token));
+        one.token <= one.before
+            || held.get(&one.resource).is_some_and(|held| held.range(between).next().is_some())
+            || !from.insert((one.resource, one.before))
+    };
+    passed.iter().filter(|one| is_wrong(one)).cloned().collect()
+}
+
+/// The longest time in which nobody held a resource that somebody held before and somebody held after.
+pub fn longest_free(history: &[Held]) -> Duration {
+    let gaps = each_resource(
+        history,
+        |held| held.resource,
+        |history| {
+            let mut sorted: Vec<&Held> =
+                history.iter().filter(|held| held.start < held.end).collect();
+            sorted.sort_by_key(|held| held.start);
+            let mut end: Option<Duration> = None;
+            let mut longest = Duration::ZERO;
+            for held in sorted {
+                longest = longest.max(end.map_or(longest, |end| held.start.saturating_sub(end)));
+                end = end.max(Some(held.end));
+            }
+            vec![longest]
+        },
+    );
+    gaps.into_iter().max().unwrap_or_default()
+}
+
 /// Effects that were refused though their lease held before and after: a larger token had been there.
 pub fn refused_though_held(effects: &[Effect]) -> Vec<Effect> {
     effects.iter().filter(|effect| effect.held && !effect.accepted).cloned().collect()
@@ -320,6 +357,35 @@ mod tests {
             end,
             kept: Duration::ZERO,
         }
+    }
+
+    #[test]
+    fn a_lease_is_passed_to_one_past_nobody_and_to_a_larger_token() {
+        let lease = |resource, token| Held { resource, ..fenced("a", 0, 1, token) };
+        let leases: Vec<Held> = [1, 2, 3, 5].map(|token| lease(0, token)).into();
+        let passed = |before, token| Passed { worker: 0, resource: 0, before, token };
+        let right = [passed(1, 2), passed(2, 3), passed(3, 5)];
+        assert_eq!(wrongly_passed(&leases, &right), []);
+        for wrong in [passed(1, 3), passed(2, 5), passed(5, 3), passed(3, 3), passed(2, 3)] {
+            let all = [&right[..], &[wrong.clone()]].concat();
+            assert_eq!(wrongly_passed(&leases, &all), [wrong]);
+        }
+        let elsewhere = [lease(1, 4)];
+        assert_eq!(wrongly_passed(&[&leases[..], &elsewhere].concat(), &right), []);
+        let between = [lease(0, 4)];
+        assert_eq!(wrongly_passed(&[&leases[..], &between].concat(), &right), [passed(3, 5)]);
+    }
+
+    #[test]
+    fn a_resource_is_free_from_one_end_to_the_next_start() {
+        let one = [held("a", 0, 10), held("b", 12, 13), held("c", 20, 21)];
+        let other = [held("d", 0, 5), held("e", 11, 12)].map(|held| Held { resource: 1, ..held });
+        assert_eq!(longest_free(&one), Duration::from_millis(7));
+        assert_eq!(longest_free(&other), Duration::from_millis(6));
+        assert_eq!(longest_free(&[&one[..], &other].concat()), Duration::from_millis(7));
+        assert_eq!(longest_free(&one[..1]), Duration::ZERO);
+        let within = [held("a", 0, 10), held("b", 2, 3), held("c", 11, 12)];
+        assert_eq!(longest_free(&within), Duration::from_millis(1));
     }
 
     /// A lease that was asked for at `asked` and granted at `start`.

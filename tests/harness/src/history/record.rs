@@ -25,6 +25,19 @@ pub struct Loss {
     pub why: String,
 }
 
+/// A lease that a worker was given by the one before.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Passed {
+    /// The worker's number.
+    pub worker: usize,
+    /// The resource's number.
+    pub resource: usize,
+    /// The token of the one before.
+    pub before: u64,
+    /// The token of the worker's own.
+    pub token: u64,
+}
+
 /// What became of an element that a worker wanted to add to a set, which it had read under its lock.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Addition {
@@ -84,9 +97,11 @@ pub enum Count {
     Delayed,
     /// No quorum confirmed the release.
     ReleaseUnconfirmed,
+    /// What was passed along was over, or somebody else had it.
+    NotAdopted,
 }
 
-const COUNTS: [Count; 8] = [
+const COUNTS: [Count; 9] = [
     Count::Contended,
     Count::NoQuorum,
     Count::TooLate,
@@ -95,6 +110,7 @@ const COUNTS: [Count; 8] = [
     Count::KeptBehind,
     Count::Delayed,
     Count::ReleaseUnconfirmed,
+    Count::NotAdopted,
 ];
 
 /// What a worker says.
@@ -112,6 +128,8 @@ pub enum Event {
     Seen(Seen),
     /// It has added to a set, or not.
     Added(Addition),
+    /// What it holds was passed to it.
+    Passed(Passed),
     /// It has lost what it held, which counts as [`Count::Lost`].
     Lost(Loss),
     /// Something that is only counted.
@@ -129,6 +147,8 @@ pub struct History {
     pub seen: Vec<Seen>,
     /// What was to be added to sets.
     pub added: Vec<Addition>,
+    /// Leases that were passed along.
+    pub passed: Vec<Passed>,
     /// When what was held was lost, where that was said.
     pub losses: Vec<Loss>,
     /// How often workers were killed, by the first of them.
@@ -165,6 +185,7 @@ impl History {
             Event::Effect(effect) => self.effects.push(effect),
             Event::Seen(seen) => self.seen.push(seen),
             Event::Added(addition) => self.added.push(addition),
+            Event::Passed(passed) => self.passed.push(passed),
             Event::Lost(loss) => {
                 self.losses.push(loss);
                 *self.counts.entry(Count::Lost).or_default() += 1;
@@ -291,6 +312,9 @@ impl fmt::Display for Event {
             Self::Added(Addition { worker, resource, element, end }) => {
                 write!(f, "{PREFIX} added {worker} {resource} {element} {end:?}")
             }
+            Self::Passed(Passed { worker, resource, before, token }) => {
+                write!(f, "{PREFIX} passed {worker} {resource} {before} {token} .")
+            }
             Self::Lost(Loss { worker, at, why }) => {
                 let why = why.replace('\n', " ");
                 write!(f, "{PREFIX} lost {worker} {} {why} .", at.as_nanos())
@@ -369,6 +393,12 @@ impl FromStr for Event {
                     end: end.ok_or(())?,
                 }))
             }
+            [PREFIX, "passed", worker, resource, before, token, "."] => Ok(Self::Passed(Passed {
+                worker: worker.parse().map_err(drop)?,
+                resource: resource.parse().map_err(drop)?,
+                before: before.parse().map_err(drop)?,
+                token: token.parse().map_err(drop)?,
+            })),
             [PREFIX, "lost", worker, at, ref why @ .., "."] => Ok(Self::Lost(Loss {
                 worker: worker.parse().map_err(drop)?,
                 at: time(at)?,
@@ -420,7 +450,9 @@ mod tests {
         ];
         let seen = Seen { observer: 77, worker: 3, term: 5, asked: time(6) };
         let lost = Loss { worker: 3, at: time(7), why: "too few nodes".to_owned() };
-        let others = [Event::Effect(effect), Event::Seen(seen), Event::Lost(lost)];
+        let passed = Passed { worker: 3, resource: 2, before: 8, token: 9 };
+        let others =
+            [Event::Effect(effect), Event::Seen(seen), Event::Passed(passed), Event::Lost(lost)];
         let added = ADDITION_ENDS
             .map(|end| Event::Added(Addition { worker: 3, resource: 1, element: 300_004, end }));
         let events = held.into_iter().chain(others).chain(added);
