@@ -48,6 +48,8 @@ mod lock;
 #[cfg(feature = "tokio")]
 pub mod node;
 #[cfg(feature = "tokio")]
+mod once;
+#[cfg(feature = "tokio")]
 mod redlock;
 #[cfg(feature = "tokio")]
 mod reentrant;
@@ -77,14 +79,15 @@ pub use self::{
         CampaignError, Election, ElectionHealth, Leadership, Observed, Observer, ProclaimError,
     },
     error::{
-        Ability, AcquireError, CloseError, Closed, ConnectError, ExtendError, LeaseLost, NoToken,
-        NodeOutcome, NodeReport, NodeStates, NotAdopted, ReleaseError, Reports, RunError, Shutdown,
-        Unsupported, WouldDeadlock,
+        Ability, AcquireError, CloseError, Closed, ConnectError, DoneError, ExtendError, LeaseLost,
+        NoToken, NodeOutcome, NodeReport, NodeStates, NotAdopted, OnceError, ReleaseError, Reports,
+        RunError, Shutdown, Unsupported, WouldDeadlock,
     },
     fence::{FenceGate, StaleToken},
     holder::{HeldBy, Holder, HolderError, NodeSighting},
     kind::{Excludes, Exclusive, Kind, Lingers, Nested, Shared, Slot},
     lease::{DetachError, DowngradeError, Lease, LeaseSignal, Release},
+    once::{AlreadyDone, DueLease, Once, OncePer},
     redlock::{NotReady, Redlock},
     reentrant::Reentrant,
     semaphore::Semaphore,

@@ -60,6 +60,7 @@ mod adaptive_limit;
 mod admission;
 mod client;
 mod command;
+mod completion;
 mod concurrency;
 mod detached;
 mod election;
@@ -110,6 +111,7 @@ pub use client::{
     RoundStart, Said, Sending, Told, Transmit,
 };
 pub use command::{Cause, Command, Denial, EpochMark, Failure, Granted, NodeId, Reply};
+pub use completion::{Completed, Completion, Period, WorkFound};
 pub use concurrency::{Concurrency, Load, Turn};
 pub use detached::{DetachedLease, DetachedLeaseError};
 pub use election::{Leader, Look, Observation};

@@ -85,6 +85,10 @@ impl<K: Kind> Acquire<K> {
         }
     }
 
+    pub(crate) const fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
     /// The lifetime of the lease if it is neither renewed nor released. From 10 ms to `max_ttl` (in classic mode to a
     /// day); the default is the builder's, 10 s.
     ///

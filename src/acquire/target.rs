@@ -38,6 +38,15 @@ impl Acquire<Exclusive> {
 }
 
 impl Acquire<Exclusive> {
+    /// The resource, where it is one and no holder is named.
+    pub(crate) fn one_resource(&self) -> Result<Option<Resource>, AcquireError> {
+        let target = self.target.clone()?;
+        Ok(match target {
+            Target::One(resource) if self.from.is_none() => Some(resource),
+            _ => None,
+        })
+    }
+
     /// A request for a lease that its holder has let go of.
     pub(crate) fn adopting(
         engine: Arc<Engine>,

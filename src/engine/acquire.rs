@@ -113,6 +113,7 @@ impl Engine {
             Ability::Readers => self.takes_no_readers,
             Ability::Slots => self.picks_no_slots,
             Ability::HandingOver => self.hands_nothing_over,
+            Ability::Completions => self.keeps_no_completions,
             Ability::Elections => None,
         };
         match unable.and_then(|node| Some((node, self.slot(node)?))) {

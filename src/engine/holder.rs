@@ -1,4 +1,4 @@
-//! Who holds a resource: asks every node once, beside whatever else is under way.
+//! Who holds a resource, and what is done of it: asks every node once, beside whatever else is under way.
 //!
 //! It takes no turn and no lock, and delays no request. An answer counts like a vote: only if the node might vote all
 //! the time, since a node that has forgotten would report no holder.
@@ -8,21 +8,30 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::{
-    Engine,
+    Engine, NodeSlot,
     fanout::{Fanout, Progress},
+    shield::Answering,
 };
 use crate::{
     node::NodeError,
-    protocol::{NodeId, Note, Resource, Sighting},
+    protocol::{Completed, NodeId, Note, Resource, Sighting},
 };
 
 /// What each node says, in node order.
-pub(crate) type Sightings = Vec<Result<Sighting, NodeError>>;
+type Said<T> = Vec<Result<T, NodeError>>;
+
+/// What each node says of a key.
+pub(crate) type Sightings = Said<Sighting>;
+
+/// What each node says to be done of a resource.
+pub(crate) type Completions = Said<Option<Completed>>;
 
 /// The answers of those nodes that have one.
-pub(crate) fn answered(seen: &Sightings) -> impl Iterator<Item = (NodeId, &Sighting)> + Clone {
-    let seen = seen.iter().enumerate();
-    seen.filter_map(|(index, seen)| Some((NodeId::new(index), seen.as_ref().ok()?)))
+pub(crate) fn answered<T>(
+    said: &[Result<T, NodeError>],
+) -> impl Iterator<Item = (NodeId, &T)> + Clone {
+    let said = said.iter().enumerate();
+    said.filter_map(|(index, said)| Some((NodeId::new(index), said.as_ref().ok()?)))
 }
 
 impl Engine {
@@ -37,37 +46,51 @@ impl Engine {
         self: &Arc<Self>,
         resource: Resource,
     ) -> oneshot::Receiver<Sightings> {
+        let fenced = !self.config.classic;
+        self.ask_voters(move |slot| slot.node.holder(resource.clone(), fenced))
+    }
+
+    /// Asks what is done of a resource, or has that kept. The sender is dropped if the runtime has ended.
+    pub(crate) fn ask_completed(
+        self: &Arc<Self>,
+        resource: Resource,
+        done: Option<Completed>,
+    ) -> oneshot::Receiver<Completions> {
+        self.ask_voters(move |slot| slot.node.completed(resource.clone(), done.clone()))
+    }
+
+    fn ask_voters<T: Clone + Send + 'static>(
+        self: &Arc<Self>,
+        ask: impl Fn(&NodeSlot) -> Answering<T> + Send + 'static,
+    ) -> oneshot::Receiver<Said<T>> {
         let (answer, receiver) = oneshot::channel();
         if self.is_served() {
             let engine = Arc::clone(self);
             // Not counted: closing need not wait for a mere query.
             self.spawn_uncounted(async move {
                 // The caller may be gone.
-                let _ = answer.send(engine.who_holds(&resource).await);
+                let _ = answer.send(engine.told_by_voters(ask).await);
             });
         }
         receiver
     }
 
-    async fn who_holds(&self, resource: &Resource) -> Sightings {
-        let mut seen: Sightings = vec![Err(NodeError::TimedOut); self.nodes.len()];
-        let mut calls: Fanout<Sighting> = Fanout::new(self);
-        for (index, (slot, seen)) in self.nodes.iter().zip(&mut seen).enumerate() {
+    async fn told_by_voters<T: Clone>(&self, ask: impl Fn(&NodeSlot) -> Answering<T>) -> Said<T> {
+        let mut said: Said<T> = vec![Err(NodeError::TimedOut); self.nodes.len()];
+        let mut calls: Fanout<T> = Fanout::new(self);
+        for (index, (slot, said)) in self.nodes.iter().zip(&mut said).enumerate() {
             let node = NodeId::new(index);
             match slot.node.reachable().and_then(|()| self.may_vote(node)) {
-                Ok(()) => {
-                    let answer = slot.node.holder(resource.clone(), !self.config.classic);
-                    calls.add_vote(self, node, answer);
-                }
-                Err(error) => *seen = Err(error),
+                Ok(()) => calls.add_vote(self, node, ask(slot)),
+                Err(error) => *said = Err(error),
             }
         }
         while let Progress::Answered((node, answer)) = calls.progress(self).await {
-            if let Some(seen) = seen.get_mut(node.index()) {
-                *seen = answer;
+            if let Some(said) = said.get_mut(node.index()) {
+                *said = answer;
             }
         }
-        seen
+        said
     }
 
     /// The address of each node.

@@ -43,7 +43,7 @@ pub(crate) use self::{
     acquire::{AcquireSpec, Acquiring},
     election::Proclamation,
     grant::{Grant, HeldTerm, LeaseTerm, ReleaseAnswer, WeakTerm},
-    holder::{Sightings, answered},
+    holder::{Completions, Sightings, answered},
     readiness::ready,
 };
 use self::{
@@ -85,6 +85,8 @@ pub(crate) struct Engine {
     picks_no_slots: Option<NodeId>,
     /// The first node that cannot give a key from one owner to another.
     hands_nothing_over: Option<NodeId>,
+    /// The first node that keeps nothing of what is done.
+    keeps_no_completions: Option<NodeId>,
     runtime: Arc<dyn Runtime>,
     /// The process in which its tasks run.
     process: Process,
@@ -193,6 +195,10 @@ impl Engine {
                 .position(|slot| !slot.node.takes_readers())
                 .map(NodeId::new),
             picks_no_slots: nodes.iter().position(|slot| !slot.node.picks_slots()).map(NodeId::new),
+            keeps_no_completions: nodes
+                .iter()
+                .position(|slot| !slot.node.keeps_completions())
+                .map(NodeId::new),
             hands_nothing_over: nodes
                 .iter()
                 .position(|slot| !slot.node.hands_over())
@@ -275,6 +281,11 @@ impl Engine {
     pub(crate) fn number(&self) -> u32 {
         let [a, b, c, d, ..] = self.runtime.random();
         u32::from_be_bytes([a, b, c, d])
+    }
+
+    /// The wall clock, in microseconds.
+    pub(crate) fn wall_us(&self) -> u64 {
+        self.runtime.wall_us()
     }
 
     pub(crate) fn sleep_until(&self, at: Timestamp) -> Task {

@@ -17,7 +17,9 @@ use std::{
 use crate::node::{Scan, ScanPage, ServerFacts};
 use crate::{
     node::{Node, NodeError, NodeFuture, NodeStatus},
-    protocol::{Command, Floor, Join, Marker, NodeClock, Reply, Resource, Serves, Sighting},
+    protocol::{
+        Command, Completed, Floor, Join, Marker, NodeClock, Reply, Resource, Serves, Sighting,
+    },
 };
 
 /// A node whose panics are errors.
@@ -49,6 +51,14 @@ impl Shielded {
 
     pub(super) fn holder(&self, resource: Resource, fenced: bool) -> Answering<Sighting> {
         Answering::to(|| self.0.holder(resource, fenced))
+    }
+
+    pub(super) fn completed(
+        &self,
+        resource: Resource,
+        done: Option<Completed>,
+    ) -> Answering<Option<Completed>> {
+        Answering::to(|| self.0.completed(resource, done))
     }
 
     #[cfg(feature = "inspect")]
@@ -88,6 +98,11 @@ impl Shielded {
     /// Whether it gives a key from one owner to another; `false` if it panicked.
     pub(super) fn hands_over(&self) -> bool {
         caught(false, || self.0.hands_over()).unwrap_or(false)
+    }
+
+    /// Whether it keeps what is done; `false` if it panicked.
+    pub(super) fn keeps_completions(&self) -> bool {
+        caught(false, || self.0.keeps_completions()).unwrap_or(false)
     }
 
     pub(super) fn reachable(&self) -> Result<(), NodeError> {

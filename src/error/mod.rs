@@ -11,6 +11,7 @@ mod close;
 mod connect;
 mod lease;
 mod named;
+mod once;
 mod reports;
 mod unsupported;
 
@@ -20,6 +21,7 @@ pub use self::{
     close::{CloseError, Closed, Shutdown, WouldDeadlock},
     connect::{ConnectError, NodeStates},
     lease::{ExtendError, LeaseLost, NoToken, ReleaseError, RunError},
+    once::{DoneError, OnceError},
     reports::{NodeOutcome, NodeReport, Reports},
     unsupported::{Ability, Unsupported},
 };

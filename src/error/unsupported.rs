@@ -52,6 +52,8 @@ pub enum Ability {
     /// It gives a key from one owner to another: for [`detach`](crate::Lease::detach) and
     /// [`adopt`](crate::Redlock::adopt).
     HandingOver,
+    /// It keeps what is done: for [`once_per`](crate::Acquire::once_per).
+    Completions,
     /// It counts terms, and keeps what their leaders say: for [`election`](crate::Redlock::election).
     Elections,
 }
@@ -64,6 +66,7 @@ impl Ability {
             Self::Readers => ("supports no readers", "takes_readers"),
             Self::Slots => ("cannot pick a free permit", "picks_slots"),
             Self::HandingOver => ("cannot give a key from one owner to another", "hands_over"),
+            Self::Completions => ("keeps nothing of what is done", "keeps_completions"),
             // Every node of a user's counts tokens.
             Self::Elections => ("keeps no election terms and no texts of leaders", "call"),
         }

@@ -36,7 +36,9 @@ pub(crate) use self::{
     haste::Hurries,
     spec::Spec,
 };
-use crate::protocol::{Command, Floor, Join, Marker, NodeClock, Reply, Resource, Serves, Sighting};
+use crate::protocol::{
+    Command, Completed, Floor, Join, Marker, NodeClock, Reply, Resource, Serves, Sighting,
+};
 
 /// The future of a node's answer.
 pub type NodeFuture<T> = Pin<Box<dyn Future<Output = Result<T, NodeError>> + Send>>;
@@ -117,6 +119,21 @@ pub trait Node: Send + Sync + fmt::Debug + 'static {
         Box::pin(std::future::ready(Err(error)))
     }
 
+    /// Reads what is said to be done of `resource` on this node. With `done`, it keeps that for what is left of its life,
+    /// unless what stands there reaches as far, and answers with what stands then. Only an admitted node answers, as for a vote.
+    /// The default fails.
+    fn completed(
+        &self,
+        resource: Resource,
+        done: Option<Completed>,
+    ) -> NodeFuture<Option<Completed>> {
+        let _ = (resource, done);
+        let message =
+            Arc::from("this node keeps no completions: it does not implement `completed`");
+        let error = NodeError::Rejected { sent: false, code: Arc::from("ERR"), message };
+        Box::pin(std::future::ready(Err(error)))
+    }
+
     /// For how long a client may go on using the server that this node was, once another client may use the server that
     /// it is now. Every quarantine of the handle is longer by that. The default says zero: the node is always the same
     /// server, or its address is that of one at a time. Asked once, when the handle is built.
@@ -135,6 +152,12 @@ pub trait Node: Send + Sync + fmt::Debug + 'static {
     /// says no, the default, [`Lease::detach`](crate::Lease::detach) and [`Redlock::adopt`](crate::Redlock::adopt) are
     /// refused. Asked once, when the handle is built.
     fn hands_over(&self) -> bool {
+        false
+    }
+
+    /// Whether it keeps what is done, by [`completed`](Node::completed). If any node of a handle says no, the default,
+    /// [`Acquire::once_per`](crate::Acquire::once_per) is refused. Asked once, when the handle is built.
+    fn keeps_completions(&self) -> bool {
         false
     }
 

@@ -20,8 +20,8 @@ use quorlock::{
         NodeStatus,
     },
     protocol::{
-        Command, FencingToken, Floor, Join, Marker, Owner, Record, Reply, Resource, Serves,
-        Sighting, Target, Timestamp,
+        Command, Completed, FencingToken, Floor, Join, Marker, Owner, Record, Reply, Resource,
+        Serves, Sighting, Target, Timestamp,
     },
     runtime::{Runtime, Task},
 };
@@ -427,6 +427,31 @@ impl Node for OddNode {
             looks.fetch_add(1, Ordering::Relaxed);
         }
         self.memory.holder(resource, fenced)
+    }
+
+    fn completed(
+        &self,
+        resource: Resource,
+        done: Option<Completed>,
+    ) -> NodeFuture<Option<Completed>> {
+        if let Some(looks) = &*self.looks.lock().unwrap() {
+            looks.fetch_add(1, Ordering::Relaxed);
+        }
+        let said = self.memory.completed(resource, done);
+        let (manner, sim) = (*self.manner.lock().unwrap(), self.machine.sim.clone());
+        Box::pin(async move {
+            let said = said.await;
+            match manner {
+                Manner::Deaf => std::future::pending().await,
+                Manner::Far(time) => sim.sleep(time).await,
+                _ => {}
+            }
+            said
+        })
+    }
+
+    fn keeps_completions(&self) -> bool {
+        self.memory.keeps_completions()
     }
 
     fn counts_ranges(&self) -> bool {

@@ -26,6 +26,7 @@ mod hostile;
 mod line;
 mod linger;
 mod lock_delay;
+mod once;
 mod own_clock;
 mod own_way;
 mod panicking_wakers;

@@ -22,6 +22,7 @@ pub use self::news::{NodeNews, NodeRefusal};
 use self::{members::Record, news::Telling, stuck::Stuck};
 use super::{
     command::{Command, Denial, EpochMark, Granted, Reply},
+    completion::{Completed, Completion},
     fencing::FencingToken,
     holder::{KeyHolder, Sighting},
     line::{ClientId, WaitList},
@@ -73,6 +74,8 @@ pub struct NodeStore {
     fences: BTreeMap<Vec<u8>, Counter>,
     /// The lines. A resource without an entry has no waiters.
     lines: BTreeMap<Resource, WaitList>,
+    /// What is done, of which resource, and when it is forgotten.
+    completions: BTreeMap<Vec<u8>, (Completion, Timestamp)>,
     /// The places in lines that other keys keep from going on.
     stuck: Stuck,
     floor: u64,
@@ -359,6 +362,36 @@ impl NodeStore {
             }
             None => seen,
         }))
+    }
+
+    /// What is said to be done of a resource. With `done`, that is kept unless what stands reaches as far.
+    ///
+    /// # Errors
+    ///
+    /// [`NodeRefusal::NotAdmitted`] where the node does not vote.
+    pub fn completed(
+        &mut self,
+        resource: &Resource,
+        done: Option<Completed>,
+        now: Timestamp,
+    ) -> Result<Option<Completed>, NodeRefusal> {
+        self.admitted()?;
+        self.completions.retain(|_, (_, end)| now < *end);
+        let stands = self.completions.get(resource.as_bytes()).cloned();
+        let is_new = |done: &Completed| {
+            stands.as_ref().is_none_or(|(stands, _)| done.completion.is_beyond(stands))
+        };
+        let stands = match done.filter(is_new) {
+            Some(done) => {
+                let end = now.saturating_add(done.wire_left());
+                let kept = (done.completion, end);
+                self.completions.insert(resource.as_bytes().to_vec(), kept.clone());
+                Some(kept)
+            }
+            None => stands,
+        };
+        Ok(stands
+            .map(|(completion, end)| Completed { completion, left: end.saturating_since(now) }))
     }
 
     /// The latest end of a lease granted now, by the longest ttl that the node was told.

@@ -5,14 +5,14 @@ use std::time::Duration;
 use super::{
     names::{self, client_id, label, name, resource, slots},
     pair::{Pair, Round},
-    shown::{answered, forgets_end, same, seen, shown, sighted},
+    shown::{answered, done_there, forgets_end, same, seen, shown, sighted},
     steps::{Near, On, Place, Step},
 };
 use crate::{
     node::NodeError,
     protocol::{
-        Command, FencingToken, Granted, KeyHolder, LeaderText, Note, Record, Reply, ResourceSet,
-        Stand, Target, Ticket,
+        Command, Completed, FencingToken, Granted, KeyHolder, LeaderText, Note, Period, Record,
+        Reply, ResourceSet, Stand, Target, Ticket,
     },
 };
 
@@ -200,6 +200,30 @@ impl Pair {
         let server = each(server.call_many(commands.clone()).await);
         let memory = each(memory.call_many(commands.clone()).await);
         let said = memory.iter().map(answered).collect::<Vec<_>>().join(", ");
+        same(server, memory).map(|()| said)
+    }
+
+    pub(super) async fn completed(
+        &self,
+        client: usize,
+        on: u8,
+        done: Option<(u64, u8, u64)>,
+    ) -> Result<String, String> {
+        let done = done.map(|(at, owner, left)| {
+            let period = Period::of(at * 1_000_000, Duration::from_secs(1)).expect("a period");
+            let label = (owner % 2 == 0).then(label);
+            let completed = period.completed(names::owner(owner), label, at * 1_000_000);
+            Completed { left: Duration::from_millis(left), ..completed }
+        });
+        let [server, memory] = &self.clients[client].nodes;
+        let server = server.completed(resource(on), done.clone()).await;
+        let memory = memory.completed(resource(on), done).await;
+        let (server, memory) = (done_there(server), done_there(memory));
+        let said = match &memory {
+            Ok(None) => "nothing".to_owned(),
+            Ok(Some(completed)) => format!("{} ms", completed.left.as_millis()),
+            Err(error) => error.clone(),
+        };
         same(server, memory).map(|()| said)
     }
 

@@ -142,7 +142,14 @@ impl Dice {
                 let since = self.since(name.into());
                 Step::Leave { line, of_slots, name, since }
             }
-            860..910 => Step::Holder { on: self.name(), fenced: self.rng.random_bool(0.8) },
+            860..890 => {
+                let done = self.rng.random_bool(0.6).then(|| {
+                    let left = [0, 1, 300, 70_000][self.rng.random_range(0..4)];
+                    (self.rng.random_range(0..4), owner, left)
+                });
+                Step::Completed { on: self.name(), done }
+            }
+            890..910 => Step::Holder { on: self.name(), fenced: self.rng.random_bool(0.8) },
             910..930 => {
                 let ttl = self.rng.random_bool(0.8).then(|| self.ttl());
                 Step::Set { on: self.name(), value: self.rng.random_range(0..10), ttl }

@@ -148,6 +148,9 @@ impl Pair {
             Step::Holder { on, fenced } => {
                 self.holder(client, *on, *fenced && client != CLASSIC).await
             }
+            Step::Completed { on, done } if client != CLASSIC => {
+                self.completed(client, *on, *done).await
+            }
             Step::ExtendMany(all) => {
                 let of = |(on, owner, ttl): &(On, u8, u64)| self.extend(on, *owner, *ttl);
                 let commands: Vec<Command> = all.iter().map(of).collect();

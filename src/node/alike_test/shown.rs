@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     node::NodeError,
-    protocol::{Claim, Denial, Granted, KeyHolder, Marker, Reply, Sighting},
+    protocol::{Claim, Completed, Denial, Granted, KeyHolder, Marker, Reply, Sighting},
 };
 
 pub(super) fn same<T: std::fmt::Debug + PartialEq>(server: T, memory: T) -> Result<(), String> {
@@ -46,6 +46,12 @@ pub(super) fn forgets_end(
 
 pub(super) fn sighted(seen: Result<Sighting, NodeError>) -> Result<Sighting, String> {
     seen.map_err(|error| shown(&Err(error)).unwrap_err())
+}
+
+pub(super) fn done_there(
+    said: Result<Option<Completed>, NodeError>,
+) -> Result<Option<Completed>, String> {
+    said.map_err(|error| shown(&Err(error)).unwrap_err())
 }
 
 /// A marker, without the number of its epoch and its high-water mark.

@@ -141,6 +141,11 @@ pub(super) enum Step {
         on: u8,
         fenced: bool,
     },
+    /// Asks what is done of a resource, or has that kept: up to this moment, by whom, for how many ms.
+    Completed {
+        on: u8,
+        done: Option<(u64, u8, u64)>,
+    },
     /// Another program sets a key, or deletes it.
     Set {
         on: u8,

@@ -19,7 +19,9 @@ use super::{Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeS
 use super::{Scan, ScanPage, ServerFacts};
 use crate::{
     lock::Lock,
-    protocol::{Command, Floor, Join, Marker, NodeKey, Resource, Serves, Sighting, Timestamp},
+    protocol::{
+        Command, Completed, Floor, Join, Marker, NodeKey, Resource, Serves, Sighting, Timestamp,
+    },
     runtime,
 };
 
@@ -257,6 +259,18 @@ impl Node for MemoryNode {
         Box::pin(std::future::ready(seen))
     }
 
+    fn completed(
+        &self,
+        resource: Resource,
+        done: Option<Completed>,
+    ) -> NodeFuture<Option<Completed>> {
+        let now = self.now();
+        let seen = self
+            .running()
+            .and_then(|mut state| state.store.completed(&resource, done, now).map_err(refused));
+        Box::pin(std::future::ready(seen))
+    }
+
     #[cfg(feature = "inspect")]
     fn examine(&self, _over: Duration) -> NodeFuture<ServerFacts> {
         Box::pin(std::future::ready(self.running().map(|_| scan::facts())))
@@ -283,6 +297,10 @@ impl Node for MemoryNode {
     }
 
     fn hands_over(&self) -> bool {
+        true
+    }
+
+    fn keeps_completions(&self) -> bool {
         true
     }
 

@@ -56,7 +56,9 @@ use super::{LineState, Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeS
 use super::{Scan, ScanPage, ServerFacts};
 use crate::{
     lock::Lock,
-    protocol::{Command, Floor, Join, Marker, NodeClock, Reply, Resource, Serves, Sighting},
+    protocol::{
+        Command, Completed, Floor, Join, Marker, NodeClock, Reply, Resource, Serves, Sighting,
+    },
 };
 
 /// A Redis or Valkey server, on one multiplexed connection under a supervisor of its own.
@@ -189,6 +191,14 @@ impl Node for RedisNode {
         self.with_session(|session| Box::pin(votes::who_holds(session, resource, fenced)))
     }
 
+    fn completed(
+        &self,
+        resource: Resource,
+        done: Option<Completed>,
+    ) -> NodeFuture<Option<Completed>> {
+        self.with_session(|session| Box::pin(votes::completed(session, resource, done)))
+    }
+
     #[cfg(feature = "inspect")]
     fn examine(&self, over: Duration) -> NodeFuture<ServerFacts> {
         let shared = Arc::clone(&self.shared);
@@ -223,6 +233,10 @@ impl Node for RedisNode {
     }
 
     fn hands_over(&self) -> bool {
+        true
+    }
+
+    fn keeps_completions(&self) -> bool {
         true
     }
 

@@ -22,6 +22,9 @@ pub(super) const LINE: &[u8] = b"quorlock:line:";
 /// The prefix of the key of a resource's readers.
 pub(super) const READERS: &[u8] = b"quorlock:readers:";
 
+/// The prefix of the key of what is done of a resource.
+pub(super) const DONE: &[u8] = b"quorlock:done:";
+
 /// The prefix of the channel on which a client is told of lines.
 pub(super) const WAKE: &str = "quorlock:wake:";
 
@@ -56,7 +59,7 @@ macro_rules! sources {
 
 sources! {
     ACQUIRE ACQUIRE_SET ACQUIRE_ANY ADOPT HAND_BACK CONFIRM EXTEND EXTEND_CLASSIC RESTORE RESTORE_CLASSIC RELEASE RELEASE_SET
-    LEAVE JOIN ADMIT HOLDER HOLDER_CLASSIC PROCLAIM RIGHTS LINE_RIGHTS;
+    LEAVE JOIN ADMIT HOLDER HOLDER_CLASSIC PROCLAIM COMPLETED RIGHTS LINE_RIGHTS;
     reads ACQUIRE_READ CONFIRM_READ EXTEND_READ EXTEND_DOWNGRADED RESTORE_READ RELEASE_READ
 }
 
@@ -232,6 +235,7 @@ mod tests {
             &HOLDER,
             &HOLDER_CLASSIC,
             &PROCLAIM,
+            &COMPLETED,
         ] {
             assert_eq!(room(source), Room::Others, "{}", source.text());
         }

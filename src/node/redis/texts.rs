@@ -45,4 +45,5 @@ verb!(ADMIT "one" = ("prelude.lua" "tools.lua" "record.lua" "admit.lua"));
 verb!(HOLDER "one", HOLDER_CLASSIC "classic" =
     ("prelude.lua" "tools.lua" "admitted.lua" "holder.lua"));
 verb!(PROCLAIM "one" = ("prelude.lua" "tools.lua" "admitted.lua" "proclaim.lua"));
+verb!(COMPLETED "one" = ("prelude.lua" "tools.lua" "admitted.lua" "completed.lua"));
 verb!(RIGHTS "votes", LINE_RIGHTS "line" = ("rights.lua"));

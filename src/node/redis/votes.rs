@@ -16,8 +16,8 @@ use super::{
 use crate::{
     node::{NodeCall, NodeError, NodeFuture},
     protocol::{
-        ClientId, Command, Denial, EpochMark, FencingToken, Granted, LineHint, Note, Owner, Reply,
-        Resource, Sighting, Stand, Target, Ticket, Timestamp,
+        ClientId, Command, Completed, Denial, EpochMark, FencingToken, Granted, LineHint, Note,
+        Owner, Reply, Resource, Sighting, Stand, Target, Ticket, Timestamp,
     },
 };
 
@@ -101,6 +101,18 @@ pub(super) async fn who_holds(
     let identity = if fenced { Some(session.identity()?) } else { None };
     let script = || codec::ask_holder(identity.as_deref(), &resource);
     codec::told_holder(&session.vote(script, session.now()).await?)
+}
+
+/// What is said to be done of a resource, and what is to be kept of that.
+pub(super) async fn completed(
+    session: Arc<Session>,
+    resource: Resource,
+    done: Option<Completed>,
+) -> Result<Option<Completed>, NodeError> {
+    let identity = session.identity()?;
+    let key = codec::completion_of(&resource);
+    let script = || codec::ask_completed(&identity, &key, done.as_ref());
+    codec::told_completed(&session.vote(script, session.now()).await?)
 }
 
 /// The key that is to be set.

@@ -210,3 +210,26 @@ fn a_leader_is_told_with_its_last_text_and_its_label_while_the_key_is_its_own() 
         held(0, "o1 for 60005 ms, counter 102"),
     ]);
 }
+
+#[test]
+fn what_is_done_stands_until_its_time_is_over_and_what_reaches_further_replaces_it() {
+    kept(&[
+        done(0, None, "nothing"),
+        done(0, Some((3, 0, 5_000)), "5000 ms"),
+        done(0, None, "5000 ms"),
+        // Of the same moment, and of an earlier one.
+        done(0, Some((3, 1, 9_000)), "5000 ms"),
+        done(0, Some((2, 1, 9_000)), "5000 ms"),
+        passes(1_000),
+        done(0, None, "4000 ms"),
+        done(1, None, "nothing"),
+        // It is no lock.
+        takes(0, One(0), "granted 101"),
+        done(0, Some((4, 1, 7_000)), "7000 ms"),
+        passes(6_999),
+        done(0, None, "1 ms"),
+        passes(1),
+        done(0, None, "nothing"),
+        done(0, Some((1, 1, 0)), "1 ms"),
+    ]);
+}

@@ -92,6 +92,11 @@ fn held(on: u8, says: &'static str) -> Taken {
     row(0, Step::Holder { on, fenced: true }, says)
 }
 
+/// What is done of this.
+fn done(on: u8, done: Option<(u64, u8, u64)>, says: &'static str) -> Taken {
+    row(0, Step::Completed { on, done }, says)
+}
+
 /// Another program sets this key.
 fn sets(on: u8, value: u8, ttl: Option<u64>) -> Taken {
     row(0, Step::Set { on, value, ttl }, "")

@@ -5,6 +5,7 @@
 //! grant.
 
 mod acquiring;
+mod completed;
 mod holder;
 mod joining;
 mod votes;
@@ -15,6 +16,7 @@ use redis::Value;
 
 pub(super) use self::{
     acquiring::{Acquired, Wanted, acquire, acquired, adopt, adopted, in_line},
+    completed::{ask_completed, completion_of, told_completed},
     holder::{ask_holder, proclaim, proclaimed, told_holder},
     joining::{Looked, Process, admit, admitted, look, looked},
     votes::{

@@ -16,8 +16,8 @@ use futures::FutureExt;
 use quorlock::{
     node::{Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus},
     protocol::{
-        Command, Floor, Join, Marker, NodeClock, Reply, Resource, Serves, Sighting, Timestamp,
-        lateness::LATE,
+        Command, Completed, Floor, Join, Marker, NodeClock, Reply, Resource, Serves, Sighting,
+        Timestamp, lateness::LATE,
     },
     runtime::Runtime,
 };
@@ -340,12 +340,24 @@ impl Node for SimNode {
         Box::pin(self.send(fenced, move |server, _| server.memory.holder(resource, fenced)))
     }
 
+    fn completed(
+        &self,
+        resource: Resource,
+        done: Option<Completed>,
+    ) -> NodeFuture<Option<Completed>> {
+        Box::pin(self.send(true, move |server, _| server.memory.completed(resource, done)))
+    }
+
     fn reachable(&self) -> Result<(), NodeError> {
         self.server.epoch().map(drop).ok_or_else(not_connected)
     }
 
     fn clock(&self) -> Option<NodeClock> {
         Some(self.line().clock)
+    }
+
+    fn keeps_completions(&self) -> bool {
+        self.server.memory.keeps_completions()
     }
 
     fn counts_ranges(&self) -> bool {
