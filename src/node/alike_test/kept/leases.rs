@@ -5,8 +5,8 @@
 
 use super::{
     super::steps::{Near, On::*, Step},
-    LONG, acquires, deletes, extends, held, in_both_modes, keeps, kept, passes, releases, row,
-    sets, takes, takes_for,
+    LONG, acquires, deletes, done, extends, held, in_both_modes, keeps, kept, passes, releases,
+    row, sets, takes, takes_for,
 };
 
 #[test]

@@ -2,10 +2,12 @@
 -- the ms for which it was to be kept then, the owner, and a label. ARGV[1] identity; ARGV[2] a completion and ARGV[3] the ms that are
 -- left of its life: it is kept unless what stands reaches as far. It is no vote, and touches no lease.
 -- {1, now, remaining ms, completion} as it stands then, or nil.
-local said, done = redis.pcall('GETRANGE', KEYS[4], '0', '192'), ARGV[2]
-local stands = type(said) == 'string' and string.match(said, '^' .. string.rep('%d', 32) .. string.rep('%x', 32)) and said
+local said, done, left = redis.pcall('GETRANGE', KEYS[4], '0', '192'), ARGV[2], redis.call('PTTL', KEYS[4])
+local is_one = type(said) == 'string' and string.match(said, '^' .. string.rep('%d', 32) .. string.rep('%x', 32))
+-- In its last millisecond a server still has the key.
+local stands = is_one and left ~= 0 and said
 if done and not (stands and string.sub(stands, 1, 16) >= string.sub(done, 1, 16)) then
   redis.call('SET', KEYS[4], done, 'PX', ARGV[3])
-  stands = done
+  stands, left = done, redis.call('PTTL', KEYS[4])
 end
-return {1, now, redis.call('PTTL', KEYS[4]), stands}
+return {1, now, left, stands or false}
