@@ -21,6 +21,7 @@ mod invariants;
 mod jumps;
 mod machine;
 mod node;
+mod once;
 mod planted;
 mod processes;
 mod reached;

@@ -57,6 +57,8 @@ pub(crate) enum Bug {
     RecordsEarly,
     /// It counts nothing, and gives whatever token it is offered.
     CountsNothing,
+    /// It says that it keeps what is done, and forgets it.
+    ForgetsDone,
     /// Its code panics now and then.
     Panics,
 }
