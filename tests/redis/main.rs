@@ -23,6 +23,7 @@ mod line_rights;
 mod links;
 mod markers;
 mod nodes;
+mod once;
 mod own_clock;
 mod places;
 mod refusals;
