@@ -197,6 +197,15 @@ impl AlreadyDone {
     }
 }
 
+impl fmt::Display for Once {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Due(lease) => write!(f, "due to the owner {}", lease.owner()),
+            Self::AlreadyDone(done) => done.fmt(f),
+        }
+    }
+}
+
 impl fmt::Display for AlreadyDone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "already done {:.1?} ago by ", self.ago)?;

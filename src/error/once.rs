@@ -58,7 +58,7 @@ pub enum DoneError {
     /// Fewer than a quorum of nodes have taken it within ten node timeouts; those keep it. If the lease ends now, somebody
     /// may do the work again. Call it again, or let the work bear that.
     #[error(
-        "the work is done, and only {told} of {} said so within ten node timeouts; it may be done again in this period; \
+        "the work is done, and {told} of {} took that within ten node timeouts; it may be done again in this period; \
          call it again while the lease holds{}",
         counted(*needed, "needed node"), .nodes.after(": ")
     )]

@@ -3,7 +3,7 @@
 use std::{net::TcpListener, time::Duration};
 
 use quorlock::{
-    Builder, Redlock,
+    Builder, Once, Redlock,
     node::{NodeSpec, NodeState},
 };
 use quorlock_harness::{Cluster, Proxy, Server, connected, eventually};
@@ -14,7 +14,7 @@ use super::normal::Found;
 pub(crate) type Case = fn() -> Option<Found>;
 
 /// In the order of the file.
-pub(crate) const ALL: [(&str, Case); 51] = [
+pub(crate) const ALL: [(&str, Case); 54] = [
     ("wrong password", wrong_password),
     ("no password", no_password),
     ("wrong port", wrong_port),
@@ -43,6 +43,9 @@ pub(crate) const ALL: [(&str, Case); 51] = [
     ("ttl too long, in the builder", ttl_of_the_builder),
     ("ttl too long, of a request", ttl_of_a_request),
     ("hold_at_least too long", hold_too_long),
+    ("a period of nothing", period_of_nothing),
+    ("several resources once in a period", several_once),
+    ("work that is done in an outage", done_in_an_outage),
     ("lock_delay too long, of a request", lock_delay_too_long),
     ("empty resource", empty_resource),
     ("quarantine", quarantine),
@@ -296,6 +299,26 @@ fn hold_too_long() -> Option<Found> {
     let (cluster, redlock) = one();
     let request = redlock.acquire("r").hold_at_least(Duration::from_secs(60));
     Some(Found::on(request.blocking().unwrap_err(), &cluster))
+}
+
+fn period_of_nothing() -> Option<Found> {
+    let (cluster, redlock) = one();
+    let request = redlock.acquire("r").once_per(Duration::ZERO);
+    Some(Found::on(request.blocking().unwrap_err(), &cluster))
+}
+
+fn several_once() -> Option<Found> {
+    let (cluster, redlock) = one();
+    let request = redlock.acquire_all(["a", "b"]).once_per(Duration::from_secs(60));
+    Some(Found::on(request.blocking().unwrap_err(), &cluster))
+}
+
+fn done_in_an_outage() -> Option<Found> {
+    let (cluster, redlock) = one();
+    let once = redlock.acquire("r").once_per(Duration::from_secs(60)).blocking().unwrap();
+    let Once::Due(lease) = once else { panic!("{once}") };
+    cluster[0].kill();
+    Some(Found::on(lease.blocking_done().unwrap_err(), &cluster))
 }
 
 fn lock_delay_too_long() -> Option<Found> {
