@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::{Fate, Grant, TTL};
+use super::{Fate, Grant};
 use crate::protocol::{
     Command, Drift, EpochMark, Failure, NodeId, NodeRefusal, NodeStore, Owner, Quorum, Reply,
     Resource, Round, RoundSpec, Timestamp, Verdict,
@@ -12,6 +12,7 @@ use crate::protocol::{
 pub(super) struct Actor {
     /// Whose keys it takes over; `None` for one who waits until they are free.
     from: Option<Owner>,
+    ttl: Duration,
     round: Option<Round>,
     /// What each node has not been asked yet, in its order: what a round undoes comes behind what it asked for.
     open: [Vec<Command>; super::NODES],
@@ -30,9 +31,10 @@ pub(super) fn resource() -> Resource {
 }
 
 impl Actor {
-    pub(super) const fn new(from: Option<Owner>) -> Self {
+    pub(super) const fn new(from: Option<Owner>, ttl: Duration) -> Self {
         Self {
             from,
+            ttl,
             round: None,
             open: [const { Vec::new() }; super::NODES],
             late: None,
@@ -72,7 +74,7 @@ impl Actor {
         self.rounds += 1;
         self.above = above;
         let owner = Owner::from_random([number * 16 + self.rounds; 16]);
-        let mut spec = RoundSpec::new(resource(), owner, TTL);
+        let mut spec = RoundSpec::new(resource(), owner, self.ttl);
         spec.drift = Drift::new(0, Duration::ZERO);
         spec.hint = Some(1);
         (spec.marks, spec.from) = (marks.into(), self.from);

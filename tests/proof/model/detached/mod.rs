@@ -26,9 +26,10 @@ pub(crate) const ADOPTED: &str =
     "a detached lease is adopted once, and by nobody who comes behind another holder";
 
 const NODES: usize = 3;
-/// A tick in milliseconds; a lease lasts for two.
+/// A tick in milliseconds.
 const TICK: u64 = 1_000;
-const TTL: Duration = Duration::from_millis(2 * TICK);
+/// Of the lease that is detached, and the longest of those behind it.
+const TTL: Duration = ticks(2);
 /// In ticks.
 const QUARANTINE: u8 = 3;
 
@@ -37,6 +38,8 @@ pub(crate) struct Setup {
     pub(crate) adopters: usize,
     /// Whether one more acquires the resource once it is free.
     pub(crate) has_other: bool,
+    /// For how long each adopter asks, in ticks: two at most.
+    pub(crate) ttls: [u8; 2],
     /// How many rounds the first adopter begins; each other begins one, behind it.
     pub(crate) rounds: u8,
     /// How many answers are lost or late.
@@ -118,8 +121,12 @@ fn before() -> Owner {
     Owner::from_random([0xee; 16])
 }
 
+const fn ticks(count: u8) -> Duration {
+    Duration::from_millis(count as u64 * TICK)
+}
+
 const fn now_of(tick: u8) -> Timestamp {
-    Timestamp::from_origin(Duration::from_millis(tick as u64 * TICK))
+    Timestamp::from_origin(ticks(tick))
 }
 
 fn mark(store: &NodeStore) -> EpochMark {
@@ -164,10 +171,11 @@ impl Space for Detached {
         };
         let Setup { forgets, losses, .. } = self.setup;
         let from = |at: usize| (at < self.setup.adopters).then(before);
+        let ttl = |at: usize| self.setup.ttls.get(at).map_or(TTL, |count| ticks(*count));
         let tokens = vec![1];
         State {
             nodes: (0..NODES).map(node).collect(),
-            actors: (0..self.count()).map(|at| Part::new(Actor::new(from(at)))).collect(),
+            actors: (0..self.count()).map(|at| Part::new(Actor::new(from(at), ttl(at)))).collect(),
             rest: Part::new(Rest {
                 now: 0,
                 forgets,
