@@ -50,7 +50,8 @@ pub(crate) fn judged<S: Store, C: AsyncFn() -> S + Sync>(connect: C) -> Result<(
         let writers: Vec<_> = (0..WRITERS).map(|_| scope.spawn(writer)).collect();
         writers.into_iter().flat_map(|writer| writer.join().expect("a writer")).collect()
     });
-    let last = alone(async { connect().await.look().await });
+    let look = || alone(async { connect().await.look().await });
+    let last = thread::scope(|scope| scope.spawn(look).join().expect("a reader"));
     judge(&history, last.parse().expect("the value is a token"))
 }
 

@@ -158,7 +158,8 @@ impl Store for Writer {
 #[tokio::test]
 async fn a_late_writer_changes_nothing_in_sqlite() {
     for kind in KINDS {
-        let [mut a, mut b] = Database::of(kind).writers();
+        let database = Database::of(kind);
+        let [mut a, mut b] = database.writers();
         late::write(&mut a, &mut b).await.unwrap();
         let (looking, moving) = (Database::of(kind), Database::of(kind));
         late::reads_move_the_fence(looking.writers(), moving.writers()).await;
@@ -176,7 +177,8 @@ fn of_many_writers_in_sqlite_none_writes_after_a_later_one() {
 #[tokio::test]
 async fn without_its_comparison_the_file_for_sqlite_is_found_out() {
     for kind in KINDS {
-        let [mut a, mut b] = Database::planted(kind).writers();
+        let database = Database::planted(kind);
+        let [mut a, mut b] = database.writers();
         let found = late::write(&mut a, &mut b).await;
         assert_eq!(found.unwrap_err(), "not so: the first one is refused", "{kind:?}");
     }
@@ -273,7 +275,8 @@ fn state(database: &Connection) -> String {
 #[test]
 fn a_statement_that_forgets_the_token_changes_nothing_in_sqlite() {
     for recursive in ["OFF", "ON"] {
-        let database = Database::of(Kind::Row).open();
+        let directory = Database::of(Kind::Row);
+        let database = directory.open();
         database.execute_batch(&format!("PRAGMA recursive_triggers = {recursive}")).unwrap();
         database.execute_batch(BEFORE).unwrap();
         let before = state(&database);

@@ -173,10 +173,8 @@ async fn of_many_writers_in_postgres_none_writes_after_a_later_one() {
     }
 }
 
-/// The writers have runtimes of their own, on threads of their own.
 fn judged(server: &Server, schema: &str, kind: Kind, level: &str) -> Result<(), String> {
-    let connect = async || Writer::connect(server, schema, kind, level).await;
-    std::thread::scope(|scope| scope.spawn(|| crowd::judged(connect)).join().unwrap())
+    crowd::judged(async || Writer::connect(server, schema, kind, level).await)
 }
 
 #[tokio::test]
