@@ -87,7 +87,7 @@ pub fn split(bytes: &[u8]) -> Option<(FencingToken, &[u8])> {
 ///
 /// # Errors
 ///
-/// [`Refused`]. A stale write that lost a race may have been the newest for a moment.
+/// [`Refused`]. A stale write that lost a race may have been the newest for a moment, and keeps still earlier ones out.
 pub async fn append(
     store: &dyn ObjectStore,
     folder: &Path,

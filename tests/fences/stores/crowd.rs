@@ -27,8 +27,24 @@ struct Write {
     accepted: bool,
 }
 
-/// Lets writers at the store that `connect` reaches, and judges.
+/// What a write leaves that was refused.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Refused {
+    Nothing,
+    /// It keeps earlier holders out, as an accepted one does.
+    Fence,
+}
+
+/// Lets writers at the store that `connect` reaches, and judges. Refused ones leave nothing.
 pub(crate) fn judged<S: Store, C: AsyncFn() -> S + Sync>(connect: C) -> Result<(), String> {
+    judged_where(Refused::Nothing, connect)
+}
+
+/// The same, for a store where refused ones leave that.
+pub(crate) fn judged_where<S: Store, C: AsyncFn() -> S + Sync>(
+    leaves: Refused,
+    connect: C,
+) -> Result<(), String> {
     let (clock, latest) = (AtomicU64::new(0), AtomicU64::new(1000));
     let tick = || clock.fetch_add(1, Ordering::SeqCst);
     let writer = || {
@@ -52,7 +68,7 @@ pub(crate) fn judged<S: Store, C: AsyncFn() -> S + Sync>(connect: C) -> Result<(
     });
     let look = || alone(async { connect().await.look().await });
     let last = thread::scope(|scope| scope.spawn(look).join().expect("a reader"));
-    judge(&history, last.parse().expect("the value is a token"))
+    judge(&history, last.parse().expect("the value is a token"), leaves)
 }
 
 /// Runs it on this thread.
@@ -61,7 +77,7 @@ pub(crate) fn alone<T>(work: impl Future<Output = T>) -> T {
     runtime.expect("a runtime").block_on(work)
 }
 
-fn judge(history: &[Write], last: u64) -> Result<(), String> {
+fn judge(history: &[Write], last: u64, leaves: Refused) -> Result<(), String> {
     let accepted = || history.iter().filter(|write| write.accepted);
     for write in history {
         // So the accepted tokens of each writer do not fall either.
@@ -72,9 +88,10 @@ fn judge(history: &[Write], last: u64) -> Result<(), String> {
         {
             return Err(format!("{write:?} was taken after {other:?}"));
         }
-        if !write.accepted
-            && !accepted().any(|other| larger(&other) && other.called < write.answered)
-        {
+        let keeps_out = |other: &Write| {
+            (other.accepted || leaves == Refused::Fence) && other.called < write.answered
+        };
+        if !write.accepted && !history.iter().any(|other| larger(&other) && keeps_out(other)) {
             return Err(format!("{write:?} was refused, and nobody had a larger token"));
         }
     }
@@ -90,6 +107,7 @@ fn judge(history: &[Write], last: u64) -> Result<(), String> {
 #[test]
 fn a_history_is_judged_by_what_was_taken_and_what_was_refused() {
     let write = |token, called, answered, accepted| Write { token, called, answered, accepted };
+    let judge = |history: &[Write], last| judge(history, last, Refused::Nothing);
     let first = write(5, 0, 1, true);
     judge(&[first, write(4, 2, 3, false)], 5).unwrap();
     judge(&[write(5, 0, 3, true), write(4, 1, 2, true), write(3, 4, 5, false)], 5).unwrap();
@@ -99,4 +117,7 @@ fn a_history_is_judged_by_what_was_taken_and_what_was_refused() {
     assert!(for_nothing.unwrap_err().contains("was refused"));
     let overwritten = judge(&[write(5, 0, 3, true), write(4, 1, 2, true)], 4);
     assert!(overwritten.unwrap_err().contains("is there in the end"));
+    let by_refused = [write(4, 0, 5, false), write(3, 1, 2, false), write(5, 3, 4, true)];
+    assert!(judge(&by_refused, 5).unwrap_err().contains("was refused"));
+    self::judge(&by_refused, 5, Refused::Fence).unwrap();
 }

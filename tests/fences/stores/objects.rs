@@ -24,7 +24,11 @@ use object_store::{
 };
 use quorlock::FencingToken;
 
-use super::{Store, crowd, late};
+use super::{
+    Store,
+    crowd::{self, Refused},
+    late,
+};
 
 type Shared = Arc<dyn ObjectStore>;
 
@@ -136,7 +140,7 @@ fn of_many_writers_to_an_object_none_writes_after_a_later_one() {
     crowd::judged(async || Replacing(store.clone())).unwrap();
     let (_directory, local) = local();
     for store in [memory(), local] {
-        crowd::judged(async || Appending(store.clone())).unwrap();
+        crowd::judged_where(Refused::Fence, async || Appending(store.clone())).unwrap();
     }
 }
 
@@ -157,7 +161,7 @@ fn without_its_comparison_the_history_of_an_object_is_found_out() {
     let found = crowd::judged(async || Careless(store.clone()));
     assert!(found.unwrap_err().contains("was taken after"));
     let (_directory, local) = local();
-    let found = crowd::judged(async || CarelessAppending(local.clone()));
+    let found = crowd::judged_where(Refused::Fence, async || CarelessAppending(local.clone()));
     assert!(found.unwrap_err().contains("was taken after"));
 }
 
