@@ -1,6 +1,6 @@
--- The fence for PostgreSQL 11 or later: what a holder that comes too late sends is an error, and changes nothing.
+-- The fence for PostgreSQL, tried on 15: what a holder that comes too late sends is an error, and changes nothing.
 --
--- Run this file once in a schema of yours: psql -f postgres.sql. It makes what refuses, and fences nothing by itself.
+-- Run this file once in a schema of yours: psql -1 -f postgres.sql. It makes what refuses, and fences nothing by itself.
 --   QL001  stale token: a later holder has been here. ROLLBACK, stop the work, and acquire anew.
 --   QL002  no token: the statement has none, or what it has is none. ROLLBACK, and mend the program.
 -- Both compare under a lock of the row, which is kept to the end of the transaction: an earlier holder is refused, a later
@@ -42,7 +42,9 @@ END $$;
 --   - an old token that is written back as it was read, as some mappers do with all columns: exclude this one there.
 CREATE PROCEDURE add_fence(to_table regclass) LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
-    EXECUTE format('ALTER TABLE %s ADD COLUMN IF NOT EXISTS fence bigint NOT NULL DEFAULT 0 CHECK (fence >= 0)', to_table);
+    EXECUTE format('ALTER TABLE %s ADD COLUMN IF NOT EXISTS fence bigint NOT NULL DEFAULT 0', to_table);
+    -- The sign is ours.
+    EXECUTE format('ALTER TABLE %s ALTER COLUMN fence SET NOT NULL, ADD CHECK (fence >= 0)', to_table);
     -- Triggers run in the order of their names.
     EXECUTE format('CREATE TRIGGER fence_1 BEFORE UPDATE OF fence ON %s FOR EACH ROW EXECUTE FUNCTION compare_fence()', to_table);
     EXECUTE format('CREATE TRIGGER fence_2 BEFORE UPDATE ON %s FOR EACH ROW EXECUTE FUNCTION require_fence()', to_table);

@@ -45,7 +45,6 @@ BEGIN
     SELECT RAISE(ABORT, 'stale fencing token: a later holder has been here') WHERE NEW.fence < OLD.fence;
     SELECT RAISE(ABORT, 'no fencing token: what the statement has is none')
     WHERE typeof(NEW.fence) <> 'integer' OR NEW.fence < 1;
-    DELETE FROM fence_given;
     INSERT INTO fence_given (token) VALUES (NEW.fence);
 END;
 

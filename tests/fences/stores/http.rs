@@ -57,7 +57,18 @@ struct Writer(SocketAddr);
 
 impl Writer {
     async fn request(&self, method: &str, tokens: &[&str], text: &str) -> (StatusCode, String) {
-        let mut request = Request::builder().method(method).uri("/note/42").header("Host", "store");
+        self.of_note(42, method, tokens, text).await
+    }
+
+    async fn of_note(
+        &self,
+        note: u32,
+        method: &str,
+        tokens: &[&str],
+        text: &str,
+    ) -> (StatusCode, String) {
+        let uri = format!("/note/{note}");
+        let mut request = Request::builder().method(method).uri(uri).header("Host", "store");
         for token in tokens {
             request = request.header(HEADER, *token);
         }
@@ -154,6 +165,8 @@ async fn a_request_without_a_token_or_with_garbage_writes_nothing() {
     assert_eq!(writer.request("GET", &[], "").await.1, "of the ninth");
     assert_eq!(writer.request("GET", &["9007199254740991"], "").await.0, StatusCode::OK);
     assert_eq!(writer.request("PUT", &["10"], "late").await.0, StatusCode::PRECONDITION_FAILED);
+    let other = writer.of_note(43, "PUT", &["1"], "each note is for itself").await;
+    assert_eq!(other.0, StatusCode::NO_CONTENT);
 }
 
 /// The database fails behind the fence: nothing of the transaction is there, and not the fence either.

@@ -6,6 +6,7 @@ use rusqlite::{Connection, params};
 use super::{next_lease, postgres, short_lease, sqlite, token, two_clients};
 
 const PAGE: &str = include_str!("../../../docs/fencing.md");
+const KINDS: &str = include_str!("../../../docs/kinds.md");
 
 /// A statement that stands on the page.
 pub(crate) fn shown(statement: &'static str) -> &'static str {
@@ -19,7 +20,11 @@ pub(crate) fn of_sqlite(statement: &'static str) -> String {
 }
 
 fn statements() -> impl Iterator<Item = &'static str> {
-    let blocks = PAGE.split("\n```sql\n").skip(1).map(|rest| rest.split("\n```").next().unwrap());
+    statements_of(PAGE)
+}
+
+fn statements_of(page: &'static str) -> impl Iterator<Item = &'static str> {
+    let blocks = page.split("\n```sql\n").skip(1).map(|rest| rest.split("\n```").next().unwrap());
     let lines = blocks.flat_map(str::lines).filter(|line| !line.is_empty());
     lines.map(|line| line.split(';').next().unwrap())
 }
@@ -56,11 +61,10 @@ async fn every_statement_of_the_page_is_one_of_postgres() {
     let client = server.connect().await;
     client.batch_execute(postgres::FILE).await.unwrap();
     client.batch_execute(ABOUT).await.unwrap();
-    client
-        .batch_execute("CREATE TABLE invoice (id bigint PRIMARY KEY, paid boolean)")
-        .await
-        .unwrap();
-    // The page begins with a table that has the column already.
+    let column = "fence BIGINT NOT NULL DEFAULT 0";
+    assert!(PAGE.contains(&format!("`{column}`")));
+    let invoice = format!("CREATE TABLE invoice (id bigint PRIMARY KEY, paid boolean, {column})");
+    client.batch_execute(&invoice).await.unwrap();
     client.batch_execute(shown("CALL add_fence('invoice')")).await.unwrap();
     for statement in statements().filter(|it| !it.starts_with(OF_SQLITE) && !it.starts_with("CALL"))
     {
@@ -71,12 +75,60 @@ async fn every_statement_of_the_page_is_one_of_postgres() {
         };
         said.unwrap_or_else(|error| panic!("{statement}: {error:?}"));
     }
+    // `readers` runs those of docs/kinds.md, which says how the one that is of SQLite alone reads here.
+    let catalog = "CREATE TABLE catalog (id bigint, title text, fence bigint, seen bigint)";
+    client.batch_execute(catalog).await.unwrap();
+    let of_kinds: Vec<&str> = statements_of(KINDS).filter(|it| it.contains(" catalog ")).collect();
+    assert_eq!(of_kinds.len(), 3);
+    for statement in of_kinds {
+        client.prepare(&statement.replace("max(", "greatest(")).await.unwrap();
+    }
 }
 
 /// The column as the page names it, and none of the triggers of `sqlite.sql`.
 const SCHEMA: &str = "
     CREATE TABLE invoice (id INTEGER PRIMARY KEY, paid INTEGER NOT NULL, fence BIGINT NOT NULL DEFAULT 0);
     INSERT INTO invoice (id, paid) VALUES (42, 0);";
+
+/// The first holder has read, and is late with its write; the second has read too, and not written yet.
+#[tokio::test]
+async fn an_accepted_write_is_not_lost_where_the_read_of_the_page_moves_the_fence() {
+    let database = Connection::open_in_memory().unwrap();
+    database.execute_batch(ABOUT).unwrap();
+    database.execute_batch("INSERT INTO account (id, balance) VALUES (42, 0)").unwrap();
+    let moving =
+        of_sqlite("UPDATE account SET fence = $1 WHERE id = $2 AND fence <= $1 RETURNING balance");
+    let writing =
+        of_sqlite("UPDATE account SET balance = $3, fence = $1 WHERE id = $2 AND fence <= $1");
+    let (a, b) = two_clients().await;
+    let mut seen = Vec::new();
+    for moves in [false, true] {
+        let balance = || {
+            let query = "SELECT balance FROM account WHERE id = 42";
+            database.query_row(query, [], |row| row.get::<_, i64>(0)).unwrap()
+        };
+        let read = |lease: &Lease| {
+            let fence = i64::try_from(token(lease)).unwrap();
+            let moved =
+                || database.query_row(&moving, params![fence, 42], |row| row.get(0)).unwrap();
+            if moves { moved() } else { balance() }
+        };
+        let write = |lease: &Lease, balance: i64| {
+            let fence = i64::try_from(token(lease)).unwrap();
+            database.execute(&writing, params![fence, 42, balance]).unwrap() == 1
+        };
+        let before = balance();
+        let stale = short_lease(&a).await;
+        let of_a = read(&stale);
+        let current = next_lease(&b, &stale).await;
+        let of_b = read(&current);
+        let accepted = write(&stale, of_a + 10);
+        assert!(write(&current, of_b + 1));
+        seen.push((accepted, balance() - before));
+        current.release().await.unwrap();
+    }
+    assert_eq!(seen, [(true, 1), (false, 1)], "ten that were accepted and lost, or refused");
+}
 
 #[tokio::test]
 async fn with_less_instead_of_less_or_equal_a_token_writes_once() {

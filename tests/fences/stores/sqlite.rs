@@ -285,11 +285,13 @@ fn a_statement_that_forgets_the_token_changes_nothing_in_sqlite() {
             assert!(error.starts_with(says), "{statement}: {error}");
             assert_eq!(state(&database), before, "{statement}");
         }
-        // Text that is a token is one, several rows at once are, and a row that is skipped gives nothing to the next.
+        // Text that is a token is one, several rows at once are, and each resource is for itself. A row that is skipped gives
+        // nothing to the next.
         for (statement, rows) in [
             ("UPDATE invoice SET fence = '10'", 2),
             ("INSERT INTO invoice (id, fence) VALUES (44, 10)", 1),
             ("UPDATE OR IGNORE invoice SET id = 42, fence = 11 WHERE id = 43", 0),
+            ("REPLACE INTO fence (resource, token) VALUES ('note:43', 1)", 1),
         ] {
             assert_eq!(database.execute(statement, []).unwrap(), rows, "{statement}");
         }

@@ -60,6 +60,41 @@ async fn a_statement_that_forgets_the_token_changes_nothing_in_postgres() {
     client.batch_execute("INSERT INTO invoice (id, fence) VALUES (44, 9)").await.unwrap();
     let paid = "SELECT count(*) FROM invoice WHERE fence = 9 AND paid";
     assert_eq!(client.query_one(paid, &[]).await.unwrap().get::<_, i64>(0), 2);
+    // Each row and each resource is for itself.
+    client.batch_execute("UPDATE invoice SET fence = 99 WHERE id = 44").await.unwrap();
+    client.batch_execute("UPDATE invoice SET fence = 9 WHERE id = 43").await.unwrap();
+    client.batch_execute("SELECT move_fence('note:43', 1)").await.unwrap();
+}
+
+/// A table that had the column before is fenced as well, unless what is in it is no token.
+#[tokio::test]
+async fn a_table_that_has_the_column_is_fenced_or_refused() {
+    let Some(server) = server() else { return };
+    let client = database(&server, "before", FILE).await;
+    let make = async |column: &str, value: &str| {
+        let make = format!(
+            "DROP TABLE IF EXISTS account; CREATE TABLE account (id bigint, fence {column});
+             INSERT INTO account VALUES (7, {value}); CALL add_fence('account')"
+        );
+        client.batch_execute(&make).await.map_err(|error| code(&error).to_owned())
+    };
+    for column in ["bigint", "bigint NOT NULL DEFAULT 0"] {
+        make(column, "5").await.unwrap();
+        for (statement, says) in [
+            ("UPDATE account SET fence = 4", "QL001"),
+            ("UPDATE account SET id = 8", "QL002"),
+            ("INSERT INTO account VALUES (8, -1)", "23514"),
+            ("INSERT INTO account VALUES (8, NULL)", "23502"),
+        ] {
+            let error = client.batch_execute(statement).await.expect_err(statement);
+            assert_eq!(code(&error), says, "{column}: {statement}");
+        }
+    }
+    assert_eq!(make("bigint", "-5").await.unwrap_err(), "23514");
+    assert_eq!(make("bigint", "NULL").await.unwrap_err(), "23502");
+    make("bigint", "5").await.unwrap();
+    let twice = client.batch_execute("CALL add_fence('account')").await.unwrap_err();
+    assert_eq!(code(&twice), "42710", "its triggers are there");
 }
 
 /// A column goes with its row; the resource stays.

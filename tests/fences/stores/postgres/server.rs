@@ -4,7 +4,9 @@
 //! runs as the user `nobody`. It is stopped when dropped, and killed where that fails or the test process dies.
 
 use std::{
-    env, fs,
+    env,
+    ffi::OsStr,
+    fs,
     os::unix::{fs::chown, process::CommandExt as _},
     path::{Path, PathBuf},
     process::{Command, Output},
@@ -94,15 +96,19 @@ struct Programs {
 
 impl Programs {
     fn find() -> Result<Self, String> {
+        let path = env::var_os("PATH").unwrap_or_default();
+        Self::find_in(&path, Path::new("/usr/lib/postgresql"))
+    }
+
+    /// On this PATH, or in the folders of versions below that, as Debian has them.
+    fn find_in(path: &OsStr, versions: &Path) -> Result<Self, String> {
         let has_all = |folder: &PathBuf| {
             ["initdb", "postgres", "pg_ctl"].iter().all(|program| folder.join(program).is_file())
         };
-        let path = env::var_os("PATH").unwrap_or_default();
-        // Debian keeps each version in a folder of its own.
-        let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+        let versions = fs::read_dir(versions).into_iter().flatten().flatten();
         let mut versions: Vec<PathBuf> = versions.map(|entry| entry.path().join("bin")).collect();
         versions.sort();
-        let folder = env::split_paths(&path).chain(versions.into_iter().rev()).find(has_all);
+        let folder = env::split_paths(path).chain(versions.into_iter().rev()).find(has_all);
         let folder = folder.ok_or(
             "there is no PostgreSQL: no initdb, postgres and pg_ctl on PATH or in /usr/lib/postgresql",
         )?;
@@ -139,4 +145,17 @@ fn nobody() -> Result<(u32, u32), String> {
 
 fn checked(output: Output) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn where_no_postgres_is_the_reason_is_said() {
+    let empty = tempfile::tempdir().unwrap();
+    let found = Programs::find_in(empty.path().as_os_str(), empty.path());
+    assert!(found.unwrap_err().starts_with("there is no PostgreSQL"));
+    let bin = empty.path().join("15/bin");
+    fs::create_dir_all(&bin).unwrap();
+    for program in ["initdb", "postgres", "pg_ctl"] {
+        fs::write(bin.join(program), "").unwrap();
+    }
+    assert_eq!(Programs::find_in(OsStr::new(""), empty.path()).unwrap().folder, bin);
 }
