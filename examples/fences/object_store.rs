@@ -20,7 +20,7 @@ pub enum Refused {
     Stale(FencingToken),
     /// There is an object without a token in its first line. Somebody wrote it round the fence.
     Unfenced,
-    /// The store failed. Whether it has written is not known: the same again is safe.
+    /// The store failed, perhaps behind the write. Look before it is repeated.
     Store(Error),
 }
 
@@ -34,7 +34,8 @@ impl From<Error> for Refused {
 /// anew. Returns what is there now.
 ///
 /// A write is `|_| new`, and a read under a lease is `|old| old`: it moves the fence too. What is not there reads as empty, and
-/// is created, since the fence needs a place. Deleting the object deletes the fence.
+/// is created, since the fence needs a place. Deleting the object deletes the fence. `change` is called anew for each try, and
+/// after an answer that was lost it may find what it has made itself.
 ///
 /// # Errors
 ///

@@ -2,15 +2,19 @@
 
 use std::{sync::Arc, time::Duration};
 
+use tokio::task::JoinHandle;
 use tokio_postgres::Client;
 
-use super::{FILE, Kind, LEVELS, code, database, join, server::Server};
+use super::{FILE, KINDS, Kind, LEVELS, code, database, join, server::Server};
 
 /// What moves each fence.
 fn moves(kind: Kind, token: i64) -> String {
     match kind {
         Kind::Resource => format!("SELECT move_fence('note:42', {token})"),
-        Kind::Row => format!("UPDATE invoice SET text = '{token}', fence = {token} WHERE id = 42"),
+        Kind::Row => format!("UPDATE invoice SET fence = {token} WHERE id = 42"),
+        Kind::Condition => {
+            format!("UPDATE bare SET fence = {token} WHERE id = 42 AND fence <= {token}")
+        }
     }
 }
 
@@ -24,16 +28,19 @@ async fn transaction(server: &Server, schema: &str, level: &str) -> Client {
     client
 }
 
+/// What came of what moves a fence: nothing, where it was let in.
+async fn said(client: &Client, moves: &str) -> String {
+    match client.execute(moves, &[]).await {
+        Ok(0) => "no row".to_owned(),
+        Ok(_) => String::new(),
+        Err(error) => code(&error).to_owned(),
+    }
+}
+
 /// Starts the statement, and waits until it waits for a lock.
-async fn waiting(
-    watch: &Client,
-    client: &Arc<Client>,
-    statement: String,
-) -> tokio::task::JoinHandle<Result<(), String>> {
+async fn waiting(watch: &Client, client: &Arc<Client>, moves: String) -> JoinHandle<String> {
     let of_task = Arc::clone(client);
-    let task = tokio::spawn(async move {
-        of_task.batch_execute(&statement).await.map_err(|error| code(&error).to_owned())
-    });
+    let task = tokio::spawn(async move { said(&of_task, &moves).await });
     let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
     let looking = async {
         while watch.query_one(waits, &[]).await.unwrap().get::<_, i64>(0) == 0 {
@@ -48,32 +55,31 @@ async fn waiting(
 #[tokio::test]
 async fn who_waits_is_compared_with_what_the_other_has_left() {
     let Some(server) = super::server() else { return };
-    for kind in [Kind::Resource, Kind::Row] {
+    for kind in KINDS {
+        let refused = if kind == Kind::Condition { "no row" } else { "QL001" };
         for (at, level) in LEVELS.into_iter().enumerate() {
             let schema = format!("locks_{kind:?}_{at}");
             let watch = database(&server, &schema, FILE).await;
-            watch.batch_execute(&moves(kind, 5)).await.unwrap();
-            // A snapshot that is too old is no answer: the transaction is repeated from its beginning.
-            let sees_new = at == 0;
-            for (token, says) in [(8, "QL001"), (9, ""), (10, "")] {
+            assert_eq!(said(&watch, &moves(kind, 5)).await, "");
+            for (token, says) in [(8, refused), (9, ""), (10, "")] {
                 let first = transaction(&server, &schema, level).await;
-                first.batch_execute(&moves(kind, 9)).await.unwrap();
+                assert_eq!(said(&first, &moves(kind, 9)).await, "");
                 let second = Arc::new(transaction(&server, &schema, level).await);
                 let task = waiting(&watch, &second, moves(kind, token)).await;
                 first.batch_execute("COMMIT").await.unwrap();
-                let said = task.await.unwrap().err().unwrap_or_default();
-                assert_eq!(said, if sees_new { says } else { "40001" }, "{kind:?} {level} {token}");
+                // A snapshot that is too old is no answer: the transaction is repeated from its beginning.
+                let says = if at == 0 { says } else { "40001" };
+                assert_eq!(task.await.unwrap(), says, "{kind:?} {level} {token}");
                 second.batch_execute("ROLLBACK").await.unwrap();
             }
-            let late = watch.batch_execute(&moves(kind, 8)).await.unwrap_err();
-            assert_eq!(code(&late), "QL001");
+            assert_eq!(said(&watch, &moves(kind, 8)).await, refused);
             // What is rolled back has moved nothing.
             let first = transaction(&server, &schema, level).await;
-            first.batch_execute(&moves(kind, 20)).await.unwrap();
+            assert_eq!(said(&first, &moves(kind, 20)).await, "");
             let second = Arc::new(transaction(&server, &schema, level).await);
             let task = waiting(&watch, &second, moves(kind, 10)).await;
             first.batch_execute("ROLLBACK").await.unwrap();
-            task.await.unwrap().unwrap();
+            assert_eq!(task.await.unwrap(), "", "{kind:?} {level}");
         }
     }
 }

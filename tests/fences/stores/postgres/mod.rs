@@ -11,7 +11,7 @@ use std::path::Path;
 use tokio_postgres::{Client, Error};
 
 use self::server::Server;
-use super::{Store, changed, crowd, late};
+use super::{Store, changed, crowd, late, page::shown};
 
 pub(crate) const FILE: &str = include_str!("../../../../examples/fences/postgres.sql");
 
@@ -21,20 +21,57 @@ const OURS: &str = "
     INSERT INTO note VALUES (42);
     CREATE TABLE invoice (id bigint PRIMARY KEY, paid boolean NOT NULL DEFAULT FALSE, text text NOT NULL DEFAULT '');
     INSERT INTO invoice VALUES (42);
-    CALL add_fence('invoice');";
-
-/// The comparison of each, and what takes its place where it is taken out.
-const PLANTED: [(Kind, &str, &str); 2] = [
-    (Kind::Resource, "WHERE seen.token <= excluded.token", "WHERE TRUE"),
-    (Kind::Row, "NEW.fence < OLD.fence", "FALSE"),
-];
+    CALL add_fence('invoice');
+    CREATE TABLE bare (id bigint PRIMARY KEY, text text NOT NULL DEFAULT '', fence bigint NOT NULL DEFAULT 0);
+    INSERT INTO bare VALUES (42);";
 
 const LEVELS: [&str; 3] = ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"];
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Kind {
+    /// By `move_fence`, before another statement.
     Resource,
+    /// By the triggers of `add_fence`.
     Row,
+    /// By the condition of `docs/fencing.md`, on a table without triggers.
+    Condition,
+}
+
+const KINDS: [Kind; 3] = [Kind::Resource, Kind::Row, Kind::Condition];
+
+impl Kind {
+    /// What moves the fence, with the token, the key and the new text, where there is one; and the table of the text.
+    fn statement(self) -> (String, &'static str) {
+        let text = "SET text = coalesce($3, text)";
+        match self {
+            Self::Resource => {
+                let moves = shown("SELECT move_fence('invoice:42', $1)");
+                (changed(moves, "invoice:42", "note:42"), "note")
+            }
+            Self::Row => {
+                let row = shown("UPDATE invoice SET paid = TRUE, fence = $1 WHERE id = $2");
+                (changed(row, "SET paid = TRUE", text) + " RETURNING text", "invoice")
+            }
+            Self::Condition => {
+                let row = shown(
+                    "UPDATE invoice SET paid = TRUE, fence = $1 WHERE id = $2 AND fence <= $1",
+                );
+                let row = changed(row, "UPDATE invoice", "UPDATE bare");
+                (changed(&row, "SET paid = TRUE", text) + " RETURNING text", "bare")
+            }
+        }
+    }
+
+    /// The file and the statement with the comparison taken out of one of them.
+    fn planted(self) -> (String, String) {
+        let (statement, _) = self.statement();
+        let compares = "WHERE seen.token <= excluded.token";
+        match self {
+            Self::Resource => (changed(FILE, compares, "WHERE TRUE"), statement),
+            Self::Row => (changed(FILE, "NEW.fence < OLD.fence", "FALSE"), statement),
+            Self::Condition => (FILE.to_owned(), changed(&statement, " AND fence <= $1", "")),
+        }
+    }
 }
 
 /// The server of a test, or nothing where the test cannot decide.
@@ -83,6 +120,7 @@ fn let_in<T>(said: Result<T, Error>) -> Option<Option<T>> {
 
 struct Writer {
     kind: Kind,
+    statement: String,
     client: Client,
 }
 
@@ -92,36 +130,35 @@ impl Writer {
         join(&client, schema).await;
         let level = format!("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL {level}");
         client.batch_execute(&level).await.unwrap();
-        Self { kind, client }
+        Self { kind, statement: kind.statement().0, client }
     }
 
-    /// One transaction behind the fence, repeated where the store asks for that. The text that was there before.
-    async fn behind_the_fence(&mut self, token: u64, value: Option<&str>) -> Option<String> {
+    /// One transaction behind the fence, repeated where the store asks for that. The text behind it.
+    async fn behind_the_fence(&mut self, token: u64, text: Option<&str>) -> Option<String> {
         loop {
-            let done = self.transaction(token.cast_signed(), value).await;
+            let done = self.transaction(token.cast_signed(), text).await;
             if let Some(done) = let_in(done) {
-                return done;
+                return done.flatten();
             }
         }
     }
 
-    async fn transaction(&mut self, token: i64, value: Option<&str>) -> Result<String, Error> {
+    /// Nothing where the condition is not true.
+    async fn transaction(
+        &mut self,
+        token: i64,
+        text: Option<&str>,
+    ) -> Result<Option<String>, Error> {
         let transaction = self.client.transaction().await?;
-        let before = match self.kind {
-            Kind::Resource => {
-                transaction.execute("SELECT move_fence('note:42', $1)", &[&token]).await?;
-                let row = transaction.query_one("SELECT text FROM note WHERE id = 42", &[]).await?;
-                let write = "UPDATE note SET text = coalesce($1, text) WHERE id = 42";
-                transaction.execute(write, &[&value]).await?;
-                row.get(0)
-            }
-            Kind::Row => {
-                let write = "UPDATE invoice SET text = coalesce($2, text), fence = $1 WHERE id = 42 RETURNING text";
-                transaction.query_one(write, &[&token, &value]).await?.get(0)
-            }
+        let row = if self.kind == Kind::Resource {
+            transaction.execute(&self.statement, &[&token]).await?;
+            let write = "UPDATE note SET text = coalesce($1, text) WHERE id = 42 RETURNING text";
+            transaction.query_opt(write, &[&text]).await?
+        } else {
+            transaction.query_opt(&self.statement, &[&token, &42_i64, &text]).await?
         };
         transaction.commit().await?;
-        Ok(before)
+        Ok(row.map(|row| row.get(0)))
     }
 }
 
@@ -135,8 +172,7 @@ impl Store for Writer {
     }
 
     async fn look(&mut self) -> String {
-        let table = if matches!(self.kind, Kind::Row) { "invoice" } else { "note" };
-        let look = format!("SELECT text FROM {table} WHERE id = 42");
+        let look = format!("SELECT text FROM {} WHERE id = 42", self.kind.statement().1);
         self.client.query_one(&look, &[]).await.unwrap().get(0)
     }
 }
@@ -144,7 +180,7 @@ impl Store for Writer {
 #[tokio::test]
 async fn a_late_writer_changes_nothing_in_postgres() {
     let Some(server) = server() else { return };
-    for kind in [Kind::Resource, Kind::Row] {
+    for kind in KINDS {
         for (at, level) in LEVELS.into_iter().enumerate() {
             let mut writers = Vec::new();
             for of in ["late", "looking", "moving"] {
@@ -164,35 +200,30 @@ async fn a_late_writer_changes_nothing_in_postgres() {
 #[tokio::test]
 async fn of_many_writers_in_postgres_none_writes_after_a_later_one() {
     let Some(server) = server() else { return };
-    for kind in [Kind::Resource, Kind::Row] {
+    for kind in KINDS {
         for (at, level) in LEVELS.into_iter().enumerate() {
             let schema = format!("crowd_{kind:?}_{at}");
             database(&server, &schema, FILE).await;
-            judged(&server, &schema, kind, level).unwrap();
+            crowd::judged(async || Writer::connect(&server, &schema, kind, level).await).unwrap();
         }
     }
-}
-
-fn judged(server: &Server, schema: &str, kind: Kind, level: &str) -> Result<(), String> {
-    crowd::judged(async || Writer::connect(server, schema, kind, level).await)
 }
 
 #[tokio::test]
 async fn without_its_comparison_the_file_for_postgres_is_found_out() {
     let Some(server) = server() else { return };
-    for (kind, comparison, nothing) in PLANTED {
-        let faulty = changed(FILE, comparison, nothing);
-        for schema in ["late", "crowd"].map(|of| format!("{of}_{kind:?}")) {
-            database(&server, &schema, &faulty).await;
-            if schema.starts_with("crowd") {
-                let found = judged(&server, &schema, kind, LEVELS[0]);
-                assert!(found.unwrap_err().contains("was taken after"), "{kind:?}");
-                continue;
-            }
-            let mut a = Writer::connect(&server, &schema, kind, LEVELS[0]).await;
-            let mut b = Writer::connect(&server, &schema, kind, LEVELS[0]).await;
-            let found = late::write(&mut a, &mut b).await;
-            assert_eq!(found.unwrap_err(), "not so: the first one is refused", "{kind:?}");
-        }
+    for kind in KINDS {
+        let (file, statement) = kind.planted();
+        let writer = async |schema: &str| {
+            let writer = Writer::connect(&server, schema, kind, LEVELS[0]).await;
+            Writer { statement: statement.clone(), ..writer }
+        };
+        let [late, crowd] = ["late", "crowd"].map(|of| format!("{of}_{kind:?}"));
+        database(&server, &late, &file).await;
+        let found = late::write(&mut writer(&late).await, &mut writer(&late).await).await;
+        assert_eq!(found.unwrap_err(), "not so: the first one is refused", "{kind:?}");
+        database(&server, &crowd, &file).await;
+        let found = crowd::judged(async || writer(&crowd).await);
+        assert!(found.unwrap_err().contains("was taken after"), "{kind:?}");
     }
 }
