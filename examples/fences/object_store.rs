@@ -12,13 +12,13 @@ use object_store::{
 };
 use quorlock::FencingToken;
 
-/// Why a holder was refused. Nothing of what it wanted to write is to be seen.
+/// Why a holder was refused.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Refused {
-    /// This later holder has been here: stop the work, and acquire anew.
+    /// This later holder has been here, and nothing of the write counts: stop the work, and acquire anew.
     Stale(FencingToken),
-    /// There is an object without a token in its first line. Somebody wrote it round the fence.
+    /// There is an object without a token in its first line, which was left as it is. Somebody wrote it round the fence.
     Unfenced,
     /// The store failed, perhaps behind the write. Look before it is repeated.
     Store(Error),

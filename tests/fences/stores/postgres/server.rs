@@ -47,11 +47,7 @@ impl Server {
             command.args(["-c", setting]);
         }
         command.stderr(fs::File::create(directory.path().join("log")).unwrap());
-        let process = Companion::run(command);
-        let socket = directory.path().join(".s.PGSQL.5432");
-        let server = Self { _process: process, programs, directory };
-        eventually("PostgreSQL listens", SOON, || socket.exists());
-        Ok(server)
+        Ok(Self { _process: Companion::run(command), programs, directory })
     }
 
     /// A connection, which waits until the server takes any.
@@ -158,4 +154,20 @@ fn where_no_postgres_is_the_reason_is_said() {
         fs::write(bin.join(program), "").unwrap();
     }
     assert_eq!(Programs::find_in(OsStr::new(""), empty.path()).unwrap().folder, bin);
+}
+
+#[test]
+fn a_server_ends_with_its_test_also_where_that_panics() {
+    let Some(server) = super::server() else { return };
+    let directory = server.directory.path().to_owned();
+    eventually("it is up", SOON, || directory.join(".s.PGSQL.5432").exists());
+    let lock = fs::read_to_string(directory.join("data/postmaster.pid")).unwrap();
+    let pid = lock.lines().next().unwrap().to_owned();
+    let lives = || Command::new("kill").args(["-0", &pid]).output().unwrap().status.success();
+    assert!(lives());
+    let test = std::panic::catch_unwind(move || {
+        let _server = server;
+        panic!("planted");
+    });
+    assert!(test.is_err() && !lives() && !directory.exists());
 }
