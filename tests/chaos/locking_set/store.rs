@@ -1,18 +1,13 @@
-//! The store of the sets: one key each, on a server that no fault touches. Its scripts are those of `docs/fencing.md`.
+//! The store of the sets: one key each, on a server that no fault touches. Its script is `examples/fences/redis.lua`.
 //!
 //! A set is a list of numbers that is read whole and written whole, so that a write of an outdated read takes away what
 //! others have added since. It judges nothing.
 
 use std::collections::BTreeSet;
 
-use quorlock_harness::redis::{self, Client, Connection, ToRedisArgs};
+use quorlock_harness::redis::{self, Client, Connection, RedisResult};
 
-/// The script of the page behind this heading.
-fn script(first_words: &str) -> &'static str {
-    let page = include_str!("../../../docs/fencing.md");
-    let mut blocks = page.split("```lua\n").skip(1).filter_map(|rest| rest.split("```").next());
-    blocks.find(|script| script.starts_with(first_words)).expect("a script of docs/fencing.md")
-}
+const SCRIPT: &str = include_str!("../../../examples/fences/redis.lua");
 
 pub(super) struct Store(Connection);
 
@@ -27,13 +22,7 @@ impl Store {
     pub(super) fn read(&mut self, set: usize, token: Option<u64>) -> Option<String> {
         let text: Option<String> = match token {
             None => redis::cmd("GET").arg(key(set)).query(&mut self.0).expect("it answers"),
-            Some(token) => {
-                match self.eval("-- KEYS the value and its fence; ARGV the token.", set, token, "")
-                {
-                    redis::Value::Int(0) => return None,
-                    value => redis::from_redis_value(value).expect("a text"),
-                }
-            }
+            Some(token) => self.eval(set, &[token.to_string()])?,
         };
         Some(text.unwrap_or_default())
     }
@@ -44,20 +33,15 @@ impl Store {
             redis::cmd("SET").arg(key(set)).arg(text).exec(&mut self.0).expect("it answers");
             return true;
         };
-        let script = "-- KEYS the value and its fence; ARGV the token and the new value.";
-        self.eval(script, set, token, text) == redis::Value::Int(1)
+        self.eval(set, &[token.to_string(), text.to_owned()]).is_some()
     }
 
-    fn eval(
-        &mut self,
-        first_words: &str,
-        set: usize,
-        token: u64,
-        text: impl ToRedisArgs,
-    ) -> redis::Value {
+    /// What the script answers; nothing after a larger token.
+    fn eval(&mut self, set: usize, args: &[String]) -> Option<Option<String>> {
         let mut eval = redis::cmd("EVAL");
-        eval.arg(script(first_words)).arg(2).arg(key(set)).arg(format!("{}:fence", key(set)));
-        eval.arg(token).arg(text).query(&mut self.0).expect("the store answers")
+        eval.arg(SCRIPT).arg(2).arg(key(set)).arg(format!("{}:fence", key(set))).arg(args);
+        let said: RedisResult<Option<String>> = eval.query(&mut self.0);
+        said.inspect_err(|error| assert_eq!(error.code(), Some("STALE"), "{error}")).ok()
     }
 
     /// What is in a set in the end.

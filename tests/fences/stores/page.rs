@@ -1,87 +1,105 @@
-//! Goal: a row that carries the token of its last writer is not written to by a stale holder.
-//!
-//! Method: two connections to one file, and the statement of `docs/fencing.md`.
+//! The statements of `docs/fencing.md`: each is one, for both databases; and a fence does not keep work from being done twice.
 
 use quorlock::Lease;
-use rusqlite::{Connection, Transaction, params};
+use rusqlite::{Connection, params};
 
-use super::{next_lease, short_lease, token, two_clients};
+use super::{next_lease, postgres, short_lease, sqlite, token, two_clients};
 
-const SCHEMA: &str = "
-    CREATE TABLE invoice (id INTEGER PRIMARY KEY, paid INTEGER NOT NULL, fence INTEGER NOT NULL);
-    CREATE TABLE payment (invoice INTEGER NOT NULL, amount INTEGER NOT NULL);
-    INSERT INTO invoice (id, paid, fence) VALUES (42, 0, 0);";
+const PAGE: &str = include_str!("../../../docs/fencing.md");
+const KINDS: &str = include_str!("../../../docs/kinds.md");
 
-/// A statement of `docs/fencing.md`, by its beginning.
-fn of_the_page(beginning: &str) -> String {
-    let page = include_str!("../../docs/fencing.md");
-    let line = page.lines().find(|line| line.starts_with(beginning)).expect("it is there");
-    line.split(';').next().expect("a statement").replace('$', "?")
+/// A statement that stands on the page.
+pub(crate) fn shown(statement: &'static str) -> &'static str {
+    assert!(statements().any(|it| it == statement), "the page has no `{statement}`");
+    statement
 }
 
-/// Raises the fence to our token. Equality is our own repeat: no other holder ever has the same token.
-const FENCE: &str = "UPDATE invoice SET fence = ?2 WHERE id = ?1 AND fence <= ?2";
-
-/// Everything that the work changes, in the transaction that has moved the fence.
-fn pay(database: &mut Connection, lease: &Lease, amount: i64) -> Result<(), &'static str> {
-    let transaction = database.transaction().unwrap();
-    fenced(&transaction, lease)?;
-    transaction
-        .execute("UPDATE invoice SET paid = paid + ?2 WHERE id = ?1", params![42, amount])
-        .unwrap();
-    transaction
-        .execute("INSERT INTO payment (invoice, amount) VALUES (?1, ?2)", params![42, amount])
-        .unwrap();
-    transaction.commit().unwrap();
-    Ok(())
+/// The same, with the parameters as SQLite writes them.
+pub(crate) fn of_sqlite(statement: &'static str) -> String {
+    shown(statement).replace('$', "?")
 }
 
-fn fenced(transaction: &Transaction<'_>, lease: &Lease) -> Result<(), &'static str> {
-    let fence = i64::try_from(token(lease)).unwrap();
-    match transaction.execute(FENCE, params![42, fence]).unwrap() {
-        1 => Ok(()),
-        _ => Err("a later holder has been here"),
+fn statements() -> impl Iterator<Item = &'static str> {
+    statements_of(PAGE)
+}
+
+fn statements_of(page: &'static str) -> impl Iterator<Item = &'static str> {
+    let blocks = page.split("\n```sql\n").skip(1).map(|rest| rest.split("\n```").next().unwrap());
+    let lines = blocks.flat_map(str::lines).filter(|line| !line.is_empty());
+    lines.map(|line| line.split(';').next().unwrap())
+}
+
+/// What the statements of the page are about, beside what the files make.
+const ABOUT: &str = "
+    CREATE TABLE account (id BIGINT PRIMARY KEY, balance BIGINT NOT NULL, fence BIGINT NOT NULL DEFAULT 0);";
+
+/// Those of one database alone.
+const OF_POSTGRES: [&str; 2] = ["CALL add_fence", "SELECT move_fence"];
+const OF_SQLITE: &str = "REPLACE INTO fence";
+
+#[test]
+fn every_statement_of_the_page_is_one_of_sqlite() {
+    let database = Connection::open_in_memory().unwrap();
+    database.execute_batch(&[sqlite::FILE, ABOUT].concat()).unwrap();
+    let is_common = |it: &&str| !OF_POSTGRES.iter().any(|other| it.starts_with(other));
+    let mut count = 0;
+    for statement in statements().filter(is_common) {
+        let statement = statement.replace('$', "?");
+        if statement.starts_with("CREATE TABLE") {
+            database.execute_batch(&statement).unwrap();
+        } else {
+            database.prepare(&statement).unwrap_or_else(|error| panic!("{statement}: {error}"));
+        }
+        count += 1;
+    }
+    assert!(count > 6, "only {count}, which proves nothing");
+}
+
+#[tokio::test]
+async fn every_statement_of_the_page_is_one_of_postgres() {
+    let Some(server) = postgres::server() else { return };
+    let client = server.connect().await;
+    client.batch_execute(postgres::FILE).await.unwrap();
+    client.batch_execute(ABOUT).await.unwrap();
+    let column = "fence BIGINT NOT NULL DEFAULT 0";
+    assert!(PAGE.contains(&format!("`{column}`")));
+    let invoice = format!("CREATE TABLE invoice (id bigint PRIMARY KEY, paid boolean, {column})");
+    client.batch_execute(&invoice).await.unwrap();
+    client.batch_execute(shown("CALL add_fence('invoice')")).await.unwrap();
+    for statement in statements().filter(|it| !it.starts_with(OF_SQLITE) && !it.starts_with("CALL"))
+    {
+        let said = if statement.starts_with("CREATE TABLE") {
+            client.batch_execute(statement).await
+        } else {
+            client.prepare(statement).await.map(drop)
+        };
+        said.unwrap_or_else(|error| panic!("{statement}: {error:?}"));
+    }
+    // `readers` runs those of docs/kinds.md, which says how the one that is of SQLite alone reads here.
+    let catalog = "CREATE TABLE catalog (id bigint, title text, fence bigint, seen bigint)";
+    client.batch_execute(catalog).await.unwrap();
+    let of_kinds: Vec<&str> = statements_of(KINDS).filter(|it| it.contains(" catalog ")).collect();
+    assert_eq!(of_kinds.len(), 3);
+    for statement in of_kinds {
+        client.prepare(&statement.replace("max(", "greatest(")).await.unwrap();
     }
 }
 
-fn state(database: &Connection) -> (i64, i64, i64) {
-    let query = "SELECT paid, fence, (SELECT COUNT(*) FROM payment) FROM invoice WHERE id = 42";
-    database.query_row(query, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).unwrap()
-}
-
-#[tokio::test]
-async fn a_stale_writer_changes_nothing_in_sqlite() {
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("invoices.sqlite");
-    let (mut of_a, mut of_b) = (Connection::open(&file).unwrap(), Connection::open(&file).unwrap());
-    of_a.execute_batch(SCHEMA).unwrap();
-    let (a, b) = two_clients().await;
-
-    let stale = short_lease(&a).await;
-    pay(&mut of_a, &stale, 10).expect("the first holder pays");
-    pay(&mut of_a, &stale, 1).expect("and repeats, with an equal token");
-    let current = next_lease(&b, &stale).await;
-    pay(&mut of_b, &current, 100).expect("the second holder pays");
-    assert!(pay(&mut of_a, &stale, 1000).is_err(), "the first one is refused");
-    pay(&mut of_b, &current, 10_000).expect("the second one goes on");
-
-    let fence = i64::try_from(token(&current)).unwrap();
-    assert_eq!(state(&of_a), (10_111, fence, 4), "nothing of the refused transaction is there");
-    current.release().await.unwrap();
-}
+/// The column as the page names it, and none of the triggers of `sqlite.sql`.
+const SCHEMA: &str = "
+    CREATE TABLE invoice (id INTEGER PRIMARY KEY, paid INTEGER NOT NULL, fence BIGINT NOT NULL DEFAULT 0);
+    INSERT INTO invoice (id, paid) VALUES (42, 0);";
 
 /// The first holder has read, and is late with its write; the second has read too, and not written yet.
 #[tokio::test]
-async fn an_accepted_write_is_not_lost_in_sqlite_where_reads_move_the_fence() {
+async fn an_accepted_write_is_not_lost_where_the_read_of_the_page_moves_the_fence() {
     let database = Connection::open_in_memory().unwrap();
-    database
-        .execute_batch(
-            "CREATE TABLE account (id INTEGER PRIMARY KEY, balance INTEGER NOT NULL, fence INTEGER NOT NULL);
-             INSERT INTO account (id, balance, fence) VALUES (42, 0, 0);",
-        )
-        .unwrap();
-    let (moving, writing) =
-        (of_the_page("UPDATE account SET fence"), of_the_page("UPDATE account SET balance"));
+    database.execute_batch(ABOUT).unwrap();
+    database.execute_batch("INSERT INTO account (id, balance) VALUES (42, 0)").unwrap();
+    let moving =
+        of_sqlite("UPDATE account SET fence = $1 WHERE id = $2 AND fence <= $1 RETURNING balance");
+    let writing =
+        of_sqlite("UPDATE account SET balance = $3, fence = $1 WHERE id = $2 AND fence <= $1");
     let (a, b) = two_clients().await;
     let mut seen = Vec::new();
     for moves in [false, true] {
@@ -114,6 +132,7 @@ async fn an_accepted_write_is_not_lost_in_sqlite_where_reads_move_the_fence() {
 
 #[tokio::test]
 async fn with_less_instead_of_less_or_equal_a_token_writes_once() {
+    assert!(PAGE.contains("With `fence < $1` instead"));
     let mut database = Connection::open_in_memory().unwrap();
     database.execute_batch(SCHEMA).unwrap();
     let (a, b) = two_clients().await;
@@ -147,8 +166,9 @@ type Charge = fn(&mut Connection, i64) -> bool;
 /// The fence alone: it refuses a late holder, but lets in the next one, which charges again.
 fn by_fence_alone(database: &mut Connection, token: i64) -> bool {
     let transaction = database.transaction().unwrap();
-    let moved = "UPDATE invoice SET paid = TRUE, fence = ?1 WHERE id = 42 AND fence <= ?1";
-    let charges = transaction.execute(moved, [token]).unwrap() == 1;
+    let moved =
+        of_sqlite("UPDATE invoice SET paid = TRUE, fence = $1 WHERE id = $2 AND fence <= $1");
+    let charges = transaction.execute(&moved, [token, 42]).unwrap() == 1;
     if charges {
         transaction.execute("INSERT INTO charge VALUES (42, ?1)", [token]).unwrap();
     }
@@ -159,9 +179,10 @@ fn by_fence_alone(database: &mut Connection, token: i64) -> bool {
 /// The state of the invoice says whether it was done, and the fence which holder may do it.
 fn by_state(database: &mut Connection, token: i64) -> bool {
     let transaction = database.transaction().unwrap();
-    let pay =
-        "UPDATE invoice SET paid = TRUE, fence = ?1 WHERE id = 42 AND NOT paid AND fence <= ?1";
-    let charges = transaction.execute(pay, [token]).unwrap() == 1;
+    let pay = of_sqlite(
+        "UPDATE invoice SET paid = TRUE, fence = $1 WHERE id = $2 AND NOT paid AND fence <= $1",
+    );
+    let charges = transaction.execute(&pay, [token, 42]).unwrap() == 1;
     if charges {
         transaction.execute("INSERT INTO charge VALUES (42, ?1)", [token]).unwrap();
     }

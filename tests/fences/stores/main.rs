@@ -1,8 +1,10 @@
-//! Goal: each recipe of `docs/fencing.md` refuses a holder whose lease is over.
+//! Goal: each file of `examples/fences` keeps a holder out whose lease is over, whatever else is at work; and so do the
+//! statements of `docs/fencing.md` and `docs/kinds.md`.
 //!
-//! Method: two clients share three nodes. The lease of the first runs out, the second gets the next one, and
-//! then both write to a real store.
-#![cfg(feature = "redis")]
+//! Method: clients share three nodes in memory, and write to a real store by the file. `late` has a holder that is paused
+//! beyond its lease, `crowd` many writers at once whose history is judged. Each judge must find the fault where the
+//! comparison is taken out of the file.
+#![cfg(unix)]
 #![allow(
     clippy::disallowed_methods,
     clippy::unwrap_used,
@@ -11,7 +13,12 @@
     reason = "tests are free to"
 )]
 
+mod crowd;
 mod http;
+mod late;
+mod objects;
+mod page;
+mod postgres;
 mod readers;
 mod redis;
 mod sqlite;
@@ -19,6 +26,18 @@ mod sqlite;
 use std::time::Duration;
 
 use quorlock::{Lease, Redlock, node::MemoryNode};
+
+/// A store as one of its writers reaches it. An error that is not about the token is a panic.
+trait Store {
+    /// Whether the store has taken the value.
+    async fn write(&mut self, token: u64, value: &str) -> bool;
+
+    /// The value as a holder reads it, which moves the fence. Nothing where a later holder has been here.
+    async fn read(&mut self, token: u64) -> Option<String>;
+
+    /// The value as anybody reads it.
+    async fn look(&mut self) -> String;
+}
 
 /// Two clients of the same nodes.
 async fn two_clients() -> (Redlock, Redlock) {
@@ -45,4 +64,10 @@ async fn next_lease(redlock: &Redlock, before: &Lease) -> Lease {
 /// The token as stores take it.
 fn token(lease: &Lease) -> u64 {
     lease.token().expect("a token").get()
+}
+
+/// The text of a file with one place changed, as a fault is planted.
+fn changed(text: &str, from: &str, to: &str) -> String {
+    assert_eq!(text.matches(from).count(), 1, "`{from}` stands once");
+    text.replace(from, to)
 }
