@@ -26,6 +26,7 @@ mod run;
 mod shown;
 #[cfg(unix)]
 mod trial;
+mod want;
 mod watch;
 
 use std::{future::Future, io::stdout, process::ExitCode};
@@ -48,7 +49,7 @@ fn main() -> ExitCode {
     };
     raised::listen(match &line.command {
         Command::HoldForRun(run) if run.json => {
-            raised::To::Programs { resource: run.resource.clone() }
+            raised::To::Programs { resource: run.want.resource.clone() }
         }
         Command::HoldForRun(_) => raised::To::PeopleAside,
         _ => raised::To::People,
