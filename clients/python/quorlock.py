@@ -18,7 +18,7 @@ class Lease:
         for key, value in options.items():
             option = "--" + key.strip("_").replace("_", "-")
             for one in value if isinstance(value, (list, tuple)) else [value]:
-                line += [] if one in (False, None) else [option] if one is True else [f"{option}={one}"]
+                line += [] if one is None or one is False else [option] if one is True else [f"{option}={one}"]
         self.lost, self._changed, self._pid = threading.Event(), threading.Condition(), os.getpid()
         self._granted = self._end = self._released = None
         self._asked, self._count = {}, 0  # By number, when it was asked, and the answer.

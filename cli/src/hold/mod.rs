@@ -188,8 +188,13 @@ async fn until_end(holds: &Holds, teller: &Teller, caller: &mut Caller) -> Ended
             lost = signal.lost() => return Ended::Lost(lost.to_string()),
             reason = holds.ending(), if !is_ending => {
                 is_ending = true;
-                let (reason, validity) = (reason.to_string(), signal.validity());
-                teller.answer(&Event::Ending { reason, validity_ms: millis(validity) }, None);
+                // It says so of one that is lost too.
+                let left = match signal.check() {
+                    Ok(left) => left,
+                    Err(lost) => return Ended::Lost(lost.to_string()),
+                };
+                let event = Event::Ending { reason: reason.to_string(), validity_ms: millis(left) };
+                teller.answer(&event, None);
             }
             // It may be renewed after all, and end later.
             _ = look.tick(), if is_ending => is_ending = holds.ending().now_or_never().is_some(),
