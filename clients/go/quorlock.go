@@ -39,7 +39,7 @@ type event struct {
 	Left                           time.Duration `json:"validity_ms"`
 }
 
-// Hold waits until it holds name, or ctx is done. Options are those of `quorlock hold --help`, as in "--wait=1m"; QUORLOCK_BIN may name the program.
+// Hold waits until it holds name, or ctx is done, by options of `quorlock hold --help`. QUORLOCK_BIN may be the path of quorlock.
 func Hold(ctx context.Context, name string, options ...string) (*Lease, error) {
 	program := append(filepath.SplitList(os.Getenv("QUORLOCK_BIN")), "quorlock")[0]
 	options = append([]string{"hold", "--json", "--caller", fmt.Sprint(os.Getpid())}, append(options, "--", name)...)
@@ -84,7 +84,7 @@ func (l *Lease) Check() (time.Duration, error) {
 	return 0, l.why
 }
 
-// Release gives the lease back. It returns ErrLost if it was lost before, and ErrNoQuorum if too few nodes confirm: it then expires.
+// Release gives the lease back. ErrLost: it was lost before. ErrNoQuorum: too few nodes confirm, and it expires by itself.
 func (l *Lease) Release() error {
 	l.end(fmt.Errorf("%w: it was given back", ErrLost))
 	defer time.AfterFunc(5*time.Second, func() { l.helper.Process.Kill() }).Stop()

@@ -17,8 +17,8 @@ export class Lost extends QuorlockError {}
  * Waits until it holds `name`. Options are those of `quorlock hold --help`, as in { wait: "1m", try: true, also: ["b", "c"],
  * holdAtLeast: "5s" }; `signal`, an AbortSignal that ends the wait; and `program`, by default that in QUORLOCK_BIN.
  *
- * The lease has resource, owner, token (a number larger than that of every lease before), slot, term; and `signal`, an AbortSignal
- * that is aborted once it is over, by a release too. The process does not end by itself while it has a lease.
+ * The lease has resource, owner, token (a number larger than that of every lease before), slot, term; and `signal`, an
+ * AbortSignal that is aborted once it is over, by a release too. The process does not end by itself while it has a lease.
  */
 export async function hold(name, { program = process.env.QUORLOCK_BIN ?? "quorlock", signal, ...options } = {}) {
   signal?.throwIfAborted();
@@ -102,7 +102,7 @@ export async function hold(name, { program = process.env.QUORLOCK_BIN ?? "quorlo
   return lease;
 }
 
-/** Does `work` with a lease, gives it back, and returns what the work returns. Throws Lost if the lease was lost before the end. */
+/** Does `work` with a lease, gives it back, and returns what the work returns. Throws Lost if it was lost before the end. */
 export async function withLease(name, options, work) {
   const lease = await hold(name, options);
   let done;

@@ -92,14 +92,19 @@ fn built(worker: &Path, client: &Path) -> Result<PathBuf, String> {
             client.canonicalize().unwrap().display()
         );
         std::fs::write(place.join("go.mod"), module).unwrap();
-        let mut go = Command::new("go");
-        go.args(["build", "-o", "worker", "."]).current_dir(&place);
-        go.env("GOFLAGS", "-mod=mod").env("GOTOOLCHAIN", "local").env("GOPROXY", "off");
-        let output = go.output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        Ok(place.join("worker"))
+        Ok(built_from(&place))
     };
     BUILT.get_or_init(build).clone()
+}
+
+/// The program of the module in this directory.
+pub(crate) fn built_from(place: &Path) -> PathBuf {
+    let mut go = Command::new("go");
+    go.args(["build", "-o", "program", "."]).current_dir(place);
+    go.env("GOFLAGS", "-mod=mod").env("GOTOOLCHAIN", "local").env("GOPROXY", "off");
+    let output = go.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    place.join("program")
 }
 
 /// One such program. It is killed when dropped.

@@ -17,12 +17,14 @@ mod caller;
 #[path = "../hold/fleet.rs"]
 #[allow(dead_code, reason = "the tests of the program use all of it")]
 mod fleet;
+mod page;
 
 use quorlock_harness::eventually;
 
 use self::{
     caller::{Caller, Language},
     fleet::{Fleet, SOON},
+    page::what_the_page_shows_runs,
 };
 
 fn acquires_and_gives_back(language: Language) {
@@ -172,6 +174,7 @@ for_each_language![
     a_stopped_helper_is_told_before_the_end,
     a_killed_caller_leaves_no_lease,
     cycles_leak_neither_processes_nor_descriptors,
+    what_the_page_shows_runs,
 ];
 
 /// The others start no copies of themselves.
