@@ -64,9 +64,6 @@ pub(crate) struct Hold {
     caller: Option<i32>,
 }
 
-/// How it ends, with the last event.
-type End = (Status, Event, Option<String>);
-
 pub(crate) async fn hold(asked: Hold) -> Result<ExitCode, Failure> {
     let is_for_people = !asked.json || std::io::stdin().is_terminal();
     if !is_for_people {
@@ -124,16 +121,20 @@ async fn held_to_its_end(
         }
     };
     teller.say(&Event::granted(want, &holds), None);
-    let (status, event, id) = match until_end(&holds, teller, caller).await {
+    match until_end(&holds, teller, caller).await {
         Ended::Lost(reason) => {
-            drop(holds);
-            (Status::Lost, Event::Lost { reason }, None)
+            teller.say(&Event::Lost { reason }, None);
+            // Its keys expire: a release might let somebody in before the caller has read that.
+            std::mem::forget((holds, redlock));
+            Ok(Status::Lost)
         }
-        Ended::GivenBack(id) => given_back(holds, id).await,
-    };
-    teller.say(&event, id.as_deref());
-    tidy(&redlock).await;
-    Ok(status)
+        Ended::GivenBack(id) => {
+            let (status, event) = given_back(holds).await;
+            teller.say(&event, id.as_deref());
+            tidy(&redlock).await;
+            Ok(status)
+        }
+    }
 }
 
 /// Releases whatever was dropped on the way.
@@ -141,13 +142,13 @@ async fn tidy(redlock: &Redlock) {
     let _ = timeout(TIDIED, redlock.shutdown()).await;
 }
 
-async fn given_back(holds: Holds, id: Option<String>) -> End {
+async fn given_back(holds: Holds) -> (Status, Event) {
     match holds.release().await {
-        Ok(()) => (Status::Done, Event::Released, id),
+        Ok(()) => (Status::Done, Event::Released),
         Err(error @ ReleaseError::AlreadyEnded { .. }) => {
-            (Status::Lost, Event::Lost { reason: error.to_string() }, id)
+            (Status::Lost, Event::Lost { reason: error.to_string() })
         }
-        Err(error) => (Status::Broken, Event::NotReleased { reason: error.to_string() }, id),
+        Err(error) => (Status::Broken, Event::NotReleased { reason: error.to_string() }),
     }
 }
 
