@@ -41,6 +41,8 @@ pub(crate) struct Line {
 pub(crate) enum Command {
     /// Runs a command while it holds a resource
     Run(run::Run),
+    /// Holds a resource for the program that has started it, until its standard input ends
+    Hold(crate::hold::Hold),
     /// Says who holds a resource
     Holder(crate::holder::Holder),
     /// Says whether the nodes are fit for locks, and what to do where they are not

@@ -31,6 +31,7 @@ fn time() -> impl Strategy<Value = String> {
 fn word() -> impl Strategy<Value = String> {
     let known = select(vec![
         "run",
+        "hold",
         "holder",
         "doctor",
         "list",
@@ -65,6 +66,7 @@ fn word() -> impl Strategy<Value = String> {
         "--every",
         "--json",
         "--elect",
+        "--caller",
         "--also",
         "-w",
         "-E",

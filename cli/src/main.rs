@@ -12,6 +12,7 @@ mod connect;
 mod doctor;
 mod exit;
 mod fleet;
+mod hold;
 mod holder;
 mod list;
 mod man;
@@ -26,6 +27,7 @@ mod run;
 mod shown;
 #[cfg(unix)]
 mod trial;
+mod want;
 mod watch;
 
 use std::{future::Future, io::stdout, process::ExitCode};
@@ -48,14 +50,15 @@ fn main() -> ExitCode {
     };
     raised::listen(match &line.command {
         Command::HoldForRun(run) if run.json => {
-            raised::To::Programs { resource: run.resource.clone() }
+            raised::To::Programs { resource: run.want.resource.clone() }
         }
-        Command::HoldForRun(_) => raised::To::PeopleAside,
+        Command::HoldForRun(_) | Command::Hold(_) => raised::To::PeopleAside,
         _ => raised::To::People,
     });
     match line.command {
         Command::Run(run) => wait_for(async { Ok(run::supervise(run).await) }),
         Command::HoldForRun(run) => wait_for(async { Ok(run::hold(run).await) }),
+        Command::Hold(asked) => wait_for(hold::hold(asked)),
         Command::Become(command) => command.start(),
         Command::Holder(asked) => wait_for(holder::show(asked)),
         Command::Doctor(asked) => wait_for(doctor::examine(asked)),

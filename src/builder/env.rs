@@ -21,8 +21,8 @@ const PREFIX: &str = "QUORLOCK_";
 const NODES: &str = "QUORLOCK_NODES";
 /// The list before a change.
 const BEFORE: &str = "QUORLOCK_NODES_BEFORE";
-/// Set by `quorlock run` for its command, which may use this crate itself.
-const OF_A_LEASE: [&str; 5] = ["RESOURCE", "TOKEN", "OWNER", "SLOT", "TERM"];
+/// Set by `quorlock run` for its command, which may use this crate itself; and the program that `clients/` start.
+const OTHERS: [&str; 6] = ["RESOURCE", "TOKEN", "OWNER", "SLOT", "TERM", "BIN"];
 
 impl Redlock {
     /// Connects to the nodes that the environment names, with the settings that it names:
@@ -66,9 +66,10 @@ impl Builder {
     /// `QUORLOCK_NODES` has the URLs of the nodes, with commas or blanks between them (a comma in a password is `%2C`), and
     /// `QUORLOCK_NODES_BEFORE` those of [`nodes_before`](Builder::nodes_before).
     /// `QUORLOCK_TTL=10s` and the like are the settings of [`Settings`], by their names in capitals. Every other
-    /// variable that begins with `QUORLOCK_` is an error, and so is an empty one. Two groups are ignored: the variables
-    /// that Kubernetes sets for a service whose name begins with `quorlock` (`…_SERVICE_HOST`, `…_PORT_6379_TCP`), and
-    /// those that `quorlock run` sets for its command (`QUORLOCK_TOKEN`, `…_RESOURCE`, `…_OWNER`, `…_SLOT`, `…_TERM`).
+    /// variable that begins with `QUORLOCK_` is an error, and so is an empty one. Ignored are the variables
+    /// that Kubernetes sets for a service whose name begins with `quorlock` (`…_SERVICE_HOST`, `…_PORT_6379_TCP`),
+    /// those that `quorlock run` sets for its command (`QUORLOCK_TOKEN`, `…_RESOURCE`, `…_OWNER`, `…_SLOT`, `…_TERM`), and
+    /// `QUORLOCK_BIN`, by which clients in other languages find that program.
     ///
     /// ```
     /// use quorlock::{Builder, ConfigError};
@@ -130,7 +131,7 @@ impl Variables {
         for (variable, value) in variables {
             let variable = variable.to_string_lossy().into_owned();
             let Some(name) = variable.strip_prefix(PREFIX) else { continue };
-            if of_a_service(name) || OF_A_LEASE.contains(&name) {
+            if of_a_service(name) || OTHERS.contains(&name) {
                 continue;
             }
             let nodes = match &*variable {

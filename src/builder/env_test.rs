@@ -32,6 +32,7 @@ fn nodes_and_settings_are_read() {
         ("QUORLOCK_TOKEN", "17"),
         ("QUORLOCK_SLOT", "0"),
         ("QUORLOCK_TERM", "17"),
+        ("QUORLOCK_BIN", "/usr/local/bin/quorlock"),
         // Of a Service named `quorlock`, and of one named `quorlock-nodes`.
         ("QUORLOCK_SERVICE_HOST", "10.0.0.9"),
         ("QUORLOCK_PORT", "tcp://10.0.0.9:6379"),

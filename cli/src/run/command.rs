@@ -104,7 +104,7 @@ impl Run {
         let optional = [
             ("QUORLOCK_TOKEN", granted.token.clone()),
             ("QUORLOCK_SLOT", granted.slot.map(|slot| slot.to_string())),
-            ("QUORLOCK_TERM", granted.token.clone().filter(|_| self.elect)),
+            ("QUORLOCK_TERM", granted.token.clone().filter(|_| self.want.elect)),
         ];
         for (name, value) in optional {
             match value {

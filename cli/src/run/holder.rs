@@ -11,7 +11,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use quorlock::Redlock;
 use tokio::{
     io::{AsyncBufReadExt as _, BufReader, Lines},
     net::unix::pipe::Receiver,
@@ -24,23 +23,14 @@ use super::{
     notes::say,
     teller::Teller,
     told::{Granted, Held, Watched},
-    want::Holds,
 };
 use crate::{
-    connect::{connected, refused},
     exit::{Failure, Status},
+    want::Holds,
 };
 
 /// The longest pause between two looks at the time left; usually a fortieth of it, so that a renewal is known soon.
 const OFTEN: Duration = Duration::from_secs(1);
-/// How long it waits for new nodes, which do not vote before their quarantine is over; and how long with `--try` or a
-/// shorter `--wait`, which limit the wait for other holders alone.
-const READY: Duration = Duration::from_secs(60);
-const READY_AT_ONCE: Duration = Duration::from_secs(3);
-/// Nodes that answer are connected by then.
-const CONNECTED: Duration = Duration::from_millis(300);
-/// After this time people are told what it waits for.
-const A_WHILE: Duration = Duration::from_secs(2);
 /// The time for the last process of a command to die after SIGKILL: a twentieth of the lease, and this at most.
 const TO_DIE: Duration = Duration::from_millis(100);
 /// For a word that was said while this process was stopped, and is in the pipe.
@@ -53,7 +43,7 @@ pub(crate) async fn hold(run: Run) -> ExitCode {
     let (teller, told, mut words) = match Teller::start().and_then(|(a, b)| Ok((a, b, words()?))) {
         Ok(all) => all,
         Err(error) => {
-            say(&Failure::new(Status::Failed, error).into(), &run.resource, run.json);
+            say(&Failure::new(Status::Failed, error).into(), &run.want.resource, run.json);
             return Status::Failed.into();
         }
     };
@@ -80,28 +70,17 @@ fn words() -> std::io::Result<Words> {
 
 async fn hold_and_tell(run: &Run, teller: &Teller, words: &mut Words) -> Result<(), Failure> {
     let asked = Instant::now();
-    let longest = match run.wait {
-        Some(wait) => Some(wait),
-        None => run.nodes.wait(),
-    };
-    let redlock = run.nodes.connect_as(Some(run.label()))?;
-    let limit = match longest {
-        _ if run.try_once => Some(READY_AT_ONCE),
-        Some(wait) => Some(wait.max(READY_AT_ONCE)),
-        None if run.elect => None,
-        None => Some(READY),
-    };
+    let longest = run.want.longest();
+    let redlock = run.want.nodes.connect_as(Some(run.label()))?;
+    let tell = |reason| teller.say(Held::Waits { reason });
     tokio::select! {
-        ready = ready(&redlock, limit, teller) => ready?,
-        refused = refused(&redlock, CONNECTED) => return Err(refused),
+        usable = run.want.usable(&redlock, tell) => usable?,
         _ = words.next_line() => return Ok(()),
     }
-    // A majority is enough; but if one of its nodes were lost before the first renewal, the lease would be lost.
-    connected(&redlock, CONNECTED).await?;
     let mut wait = longest.map(|wait| wait.saturating_sub(asked.elapsed()));
     loop {
         let (holds, least) = tokio::select! {
-            holds = run.acquire(&redlock, wait) => holds?,
+            holds = run.want.acquire_to_stay(&redlock, wait) => holds?,
             // The supervisor does not wait any more. Dropping the request undoes it.
             _ = words.next_line() => break,
         };
@@ -117,20 +96,6 @@ async fn hold_and_tell(run: &Run, teller: &Teller, words: &mut Words) -> Result<
     // Releases whatever was dropped on the way.
     let _ = redlock.shutdown().await;
     Ok(())
-}
-
-/// Waits until enough nodes vote, and says so if that takes a while; with `None` only so long: the campaign waits.
-async fn ready(redlock: &Redlock, limit: Option<Duration>, teller: &Teller) -> Result<(), Failure> {
-    let broken = |error| Failure::new(Status::Broken, error);
-    if limit.is_some_and(|limit| limit <= READY_AT_ONCE) {
-        return redlock.ready(READY_AT_ONCE).await.map_err(broken);
-    }
-    let Err(not_ready) = redlock.ready(A_WHILE).await else { return Ok(()) };
-    teller.say(Held::Waits { reason: not_ready.to_string() });
-    match limit {
-        Some(limit) => redlock.ready(limit.saturating_sub(A_WHILE)).await.map_err(broken),
-        None => Ok(()),
-    }
 }
 
 /// Says what becomes of the lease until the command is over. Returns whether there is to be another lease.
@@ -149,7 +114,7 @@ async fn until_over(
     let grace = micros(run.grace(validity));
     let mut last = good_until();
     teller.say(Held::Granted(Granted {
-        resource: run.resource.clone(),
+        resource: run.want.resource.clone(),
         owner: holds.owner(),
         token: holds.token(),
         slot: holds.slot(),
@@ -285,7 +250,7 @@ impl Command {
         }
         if let Self::Runs(group) | Self::Asked(group) = self
             // After a loss the lock-delay keeps others out, and a release would end it.
-            && run.lock_delay.is_none()
+            && run.want.lock_delay.is_none()
             && group.is_gone_within(GONE).await
             && let Some(holds) = holds.take()
         {

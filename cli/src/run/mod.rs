@@ -17,14 +17,22 @@ mod supervisor;
 mod teller;
 mod terminal;
 mod told;
-mod want;
 
 use std::{ffi::OsString, time::Duration};
 
 use clap::Args;
 
-pub(crate) use self::{command::Become, holder::hold, signals::is_ignored, supervisor::supervise};
-use crate::args::{Nodes, duration};
+pub(crate) use self::{
+    command::Become,
+    holder::hold,
+    signals::{Signals, is_ignored},
+    supervisor::supervise,
+};
+use crate::{
+    args::duration,
+    exit::{Failure, Status},
+    want::{Want, label},
+};
 
 /// Runs a command while it holds a resource, and never beyond it.
 #[derive(Args, Clone, Debug)]
@@ -43,39 +51,12 @@ none of that name.
   quorlock run nightly-report --try --hold-at-least 30m -- /usr/local/bin/report     for cron, on each host
   quorlock run scheduler --elect -- /usr/local/bin/scheduler                         for a service, on each host")]
 pub(crate) struct Run {
-    /// What is locked; all that have to exclude each other use the same name
-    pub(crate) resource: String,
+    #[command(flatten)]
+    pub(crate) want: Want,
     /// The command and its arguments
     #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 
-    /// Another resource that is held with it, all or none; may be given again
-    #[arg(long, value_name = "RESOURCE", conflicts_with_all = ["semaphore", "shared", "elect"])]
-    pub(crate) also: Vec<String>,
-    /// Does not wait: where somebody else holds it, ends with status 75
-    #[arg(long = "try", short = 'n')]
-    pub(crate) try_once: bool,
-    /// Waits for so long, as in `90s`, and ends with status 75 then. Without this, --try and the setting of that name it waits for as long as it takes
-    #[arg(long, short = 'w', value_name = "TIME", value_parser = duration, conflicts_with = "try_once")]
-    pub(crate) wait: Option<Duration>,
-    /// How long nodes keep the lease if it is not renewed, which it is while the command runs: how late others get it where this machine dies. By default 10 s, and for longer --set max_ttl is needed, alike everywhere
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub(crate) ttl: Option<Duration>,
-    /// Others are kept out for so long from the start, also where the command ends before: for jobs that timers of several hosts start. Up to max_ttl the nodes do that by themselves; for longer quorlock stays until then
-    #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "elect")]
-    pub(crate) hold_at_least: Option<Duration>,
-    /// Others are kept out for so much longer where the lease is not given back but expires: ttl and delay together are max_ttl at most
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub(crate) lock_delay: Option<Duration>,
-    /// So many commands run at once, alike for all of this resource: 1 to 256
-    #[arg(long, value_name = "PERMITS", conflicts_with_all = ["shared", "elect"])]
-    pub(crate) semaphore: Option<usize>,
-    /// Together with others that share it, and never beside one that does not
-    #[arg(long, conflicts_with_all = ["elect", "hold_at_least", "lock_delay"])]
-    pub(crate) shared: bool,
-    /// As the leader of an election: where the lease is lost the command is ended, and started again with the next term
-    #[arg(long)]
-    pub(crate) elect: bool,
     /// How long the command has between SIGTERM and SIGKILL where the lease is lost; it is taken out of the ttl, of which it is a third at most. By default 5 s, or that third
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) grace: Option<Duration>,
@@ -88,7 +69,30 @@ pub(crate) struct Run {
     /// Says what happens as an object of JSON a line, on standard error: waiting, acquired, lost, not_released, failed, over
     #[arg(long, conflicts_with = "quiet")]
     pub(crate) json: bool,
+}
 
-    #[command(flatten)]
-    pub(crate) nodes: Nodes,
+impl Run {
+    /// The label by which a user finds this run. The process is the supervisor, which gets the signals; the command has its
+    /// name alone: arguments may be secret.
+    pub(crate) fn label(&self) -> Vec<u8> {
+        let command = self.command.first().map(std::path::Path::new);
+        let name = command.and_then(std::path::Path::file_name).unwrap_or_default();
+        label(nix::unistd::getppid().as_raw(), name.as_encoded_bytes())
+    }
+
+    /// The error where the grace that was asked for cannot be given.
+    pub(crate) fn too_long_a_grace(&self, validity: Duration) -> Option<Failure> {
+        // Stands for a third of the ttl, of which the way to the nodes has taken a part.
+        let grace = self.grace.filter(|grace| *grace > validity * 11 / 30)?;
+        let text = format!(
+            "the grace of {grace:?} is taken out of the lease, of which it may be a third, and that holds for {validity:.1?}: ask for \
+             less, or for a longer --ttl, and above max_ttl for that too, as in `--ttl 30s --set max_ttl=30s`; the command was not started"
+        );
+        Some(Failure::new(Status::Usage, text))
+    }
+
+    /// How long the command has between SIGTERM and SIGKILL.
+    pub(crate) fn grace(&self, validity: Duration) -> Duration {
+        self.grace.unwrap_or(Duration::from_secs(5)).min(validity / 3)
+    }
 }

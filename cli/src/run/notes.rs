@@ -24,7 +24,7 @@ impl Notes {
     pub(crate) fn start(run: &Run) -> std::io::Result<Self> {
         let (events, all) = channel::<Event>();
         let (finish, done) = channel();
-        let (resource, json) = (run.resource.clone(), run.json);
+        let (resource, json) = (run.want.resource.clone(), run.json);
         let write = move || {
             without_stop(|| all.iter().for_each(|event| say(&event, &resource, json)));
             let _ = finish.send(());

@@ -43,7 +43,7 @@ pub(crate) async fn supervise(run: Run) -> ExitCode {
         Ok(notes) => notes,
         Err(error) => {
             let text = format!("a thread cannot be started: {error}");
-            say(&Failure::new(Status::Failed, text).into(), &run.resource, run.json);
+            say(&Failure::new(Status::Failed, text).into(), &run.want.resource, run.json);
             return Status::Failed.into();
         }
     };
@@ -79,7 +79,7 @@ async fn supervised(run: &Run, notes: &Notes) -> Result<u8, Failure> {
             }
             granted = partner.granted(notes) => granted?,
         };
-        notes.say(Event::acquired(&granted, run.elect));
+        notes.say(Event::acquired(&granted, run.want.elect));
         match watch(run, &granted, &mut partner, &mut signals, &orphans, notes).await {
             Ok(end) if end.goes_on(run) => {
                 if !partner.again().await {
@@ -128,8 +128,8 @@ impl End {
     /// Whether there is to be another lease: a leader has another term, and a run that started too late waits anew.
     const fn goes_on(self, run: &Run) -> bool {
         match self {
-            Self::Late => !run.try_once,
-            Self::Lost => run.elect,
+            Self::Late => !run.want.try_once,
+            Self::Lost => run.want.elect,
             Self::Itself(_) | Self::Never => false,
         }
     }

@@ -1,0 +1,189 @@
+//! Goal: the clients in `clients/` acquire, tell a loss before the lease ends, give the lease back however their caller ends, and
+//! leave neither processes nor descriptors behind.
+//!
+//! Method: a small program in each language, on real servers, which takes orders (`caller.rs`). Losses, kills and stops are real.
+//! What a time is asserted of is the least of several tries: a busy machine may be late, and not each time. Where a language is
+//! not installed its tests are undecided.
+#![cfg(target_os = "linux")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "tests are free to"
+)]
+
+mod caller;
+#[path = "../hold/fleet.rs"]
+#[allow(dead_code, reason = "the tests of the program use all of it")]
+mod fleet;
+mod page;
+
+use quorlock_harness::eventually;
+
+use self::{
+    caller::{Caller, Language},
+    fleet::{Fleet, SOON},
+    page::what_the_page_shows_runs,
+};
+
+fn acquires_and_gives_back(language: Language) {
+    let fleet = Fleet::start();
+    let Some(mut caller) = Caller::start(language, &fleet) else { return };
+    let mut other = Caller::start(language, &fleet).unwrap();
+    let first = caller.granted("job");
+    assert_eq!(other.ask("hold job wait=0s"), "busy");
+    assert!(caller.number("check", "held") > 0.0);
+    assert_eq!(caller.ask("release"), "released");
+    fleet.is_given_back("job");
+    assert_eq!(caller.ask("check"), "lost", "a lease that was given back is over");
+    assert!(other.granted("job") > first, "tokens rise");
+    // What is wrong is no loss, and nobody is busy.
+    assert!(caller.ask("hold other no-such-option=1").starts_with("error "));
+    let wrong = caller.ask("hold other nodes=redis://10.0.0.1:1:1");
+    assert!(wrong.starts_with("error ") && wrong.contains("address of node 0"), "{wrong}");
+    assert!(other.number("check", "held") > 0.0);
+    // Where a name looks like an option.
+    caller.granted("--help");
+    assert_eq!(caller.ask("release"), "released");
+    fleet.servers[0].kill();
+    fleet.servers[1].kill();
+    assert_eq!(caller.ask("hold job wait=0s"), "no_quorum");
+}
+
+fn a_check_in_the_moment_of_a_release_ends(language: Language) {
+    let fleet = Fleet::start();
+    let Some(mut caller) = Caller::start(language, &fleet) else { return };
+    for _ in 0..5 {
+        caller.granted("job");
+        assert_eq!(caller.ask("race"), "raced 0");
+        fleet.is_given_back("job");
+    }
+}
+
+fn a_loss_is_told_before_the_end(language: Language) {
+    let fleet = Fleet::start();
+    let Some(mut caller) = Caller::start(language, &fleet) else { return };
+    caller.granted("job");
+    fleet.servers.iter().for_each(|server| assert!(server.del("job")));
+    let [_, late] = caller.told("told");
+    assert!(late < 0.0, "{late} ms behind the end");
+    assert_eq!(caller.ask("check"), "lost");
+    assert_eq!(caller.ask("release"), "lost");
+    // And where the nodes are gone.
+    let least = caller::least(5, || {
+        let fleet = Fleet::start();
+        let mut caller = Caller::start(language, &fleet).unwrap();
+        caller.granted("job ttl=2s");
+        fleet.servers[0].kill();
+        fleet.servers[1].kill();
+        let [_, late] = caller.told("told");
+        assert_eq!(caller.ask("check"), "lost");
+        late
+    });
+    assert!(least < 0.0, "{least} ms behind the end");
+}
+
+fn a_killed_helper_is_told_at_once(language: Language) {
+    let fleet = Fleet::start();
+    let Some(mut caller) = Caller::start(language, &fleet) else { return };
+    let least = caller::least(5, || {
+        caller.granted("job ttl=2s");
+        let [took, _] = caller.told(&format!("kill {}", caller.helper()));
+        assert_eq!(caller.ask("check"), "lost");
+        assert_eq!(caller.ask("release"), "lost");
+        took
+    });
+    println!("{language:?} is told {least} ms behind the kill");
+    assert!(least < 100.0, "{least} ms");
+}
+
+fn a_stopped_helper_is_told_before_the_end(language: Language) {
+    let fleet = Fleet::start();
+    let Some(mut caller) = Caller::start(language, &fleet) else { return };
+    let least = caller::least(5, || {
+        caller.granted("job ttl=2s");
+        let helper = caller.helper();
+        let [_, late] = caller.told(&format!("stop {helper}"));
+        assert_eq!(caller.ask("check"), "lost");
+        assert_eq!(caller.ask("release"), "lost");
+        // It is killed, and nobody waits for it.
+        eventually("the stopped helper is gone", SOON, || !caller::is_there(helper));
+        late
+    });
+    assert!(least < 0.0, "{least} ms behind the end");
+}
+
+fn a_killed_caller_leaves_no_lease(language: Language) {
+    let fleet = Fleet::start();
+    let Some(mut caller) = Caller::start(language, &fleet) else { return };
+    caller.granted("job");
+    // A child that outlives it, with what it has inherited.
+    let child = caller.number("fork", "forked") as i32;
+    let helper = caller.helper();
+    drop(caller);
+    eventually("the helper has ended", SOON, || !caller::is_there(helper));
+    fleet.is_given_back("job");
+    assert!(caller::is_there(child), "it lives on");
+    caller::kill(child);
+    // And one that is killed while it waits for the nodes' answer, or in line.
+    let mut holder = Caller::start(language, &fleet).unwrap();
+    holder.granted("job");
+    let mut waits = Caller::start(language, &fleet).unwrap();
+    waits.order("hold job");
+    let helper = waits.helper();
+    drop(waits);
+    eventually("the helper has ended", SOON, || !caller::is_there(helper));
+    assert_eq!(holder.ask("release"), "released");
+    fleet.is_given_back("job");
+}
+
+fn cycles_leak_neither_processes_nor_descriptors(language: Language) {
+    let fleet = Fleet::start();
+    let Some(mut caller) = Caller::start(language, &fleet) else { return };
+    let times = std::env::var("QUORLOCK_CLIENT_CYCLES").unwrap_or_else(|_| "30".to_owned());
+    let [before, after, left] = caller.cycles(&times);
+    println!(
+        "{language:?}: {before} descriptors before {times} cycles, {after} after, {left} left"
+    );
+    assert_eq!((after, left), (before, 0.0));
+    assert!(caller.children().is_empty());
+}
+
+macro_rules! for_each_language {
+    ($($test:ident),* $(,)?) => {
+        for_each_language!(python Python: $($test),*);
+        for_each_language!(node Node: $($test),*);
+        for_each_language!(go Go: $($test),*);
+    };
+    ($module:ident $language:ident: $($test:ident),*) => {
+        mod $module {
+            $(#[test]
+            fn $test() {
+                super::$test(super::Language::$language);
+            })*
+        }
+    };
+}
+
+for_each_language![
+    acquires_and_gives_back,
+    a_check_in_the_moment_of_a_release_ends,
+    a_loss_is_told_before_the_end,
+    a_killed_helper_is_told_at_once,
+    a_stopped_helper_is_told_before_the_end,
+    a_killed_caller_leaves_no_lease,
+    cycles_leak_neither_processes_nor_descriptors,
+    what_the_page_shows_runs,
+];
+
+/// The others start no copies of themselves.
+#[test]
+fn a_forked_child_in_python_has_no_lease_and_takes_none_away() {
+    let fleet = Fleet::start();
+    let Some(mut caller) = Caller::start(Language::Python, &fleet) else { return };
+    caller.granted("job");
+    assert_eq!(caller.ask("in-a-child"), "lost");
+    assert!(caller.number("check", "held") > 0.0);
+    assert_eq!(caller.ask("release"), "released");
+}

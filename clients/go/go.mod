@@ -1,0 +1,3 @@
+module quorlock
+
+go 1.19

@@ -1,0 +1,120 @@
+// Package quorlock holds leases of quorlock, by a process `quorlock hold` for each. Needs Unix, and that program on the PATH.
+package quorlock
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// For errors.Is: somebody else holds it; too few nodes answer; the lease is over, and its work must stop.
+var ErrBusy, ErrNoQuorum, ErrLost = errors.New("busy"), errors.New("no quorum"), errors.New("lost")
+
+// Lease is held until Release, or until its Context is done. All goroutines may use it.
+type Lease struct {
+	event                       // Resource, Owner, Token (larger than that of every lease before), Slot, Term.
+	Context     context.Context // Done once the lease is over, by a release too.
+	cancel      context.CancelFunc
+	over        sync.Once
+	why         error
+	helper      *exec.Cmd
+	input       io.WriteCloser
+	answers     chan event
+	ended       chan error
+	turn        sync.Mutex  // One question at a time.
+	late, again *time.Timer // When it surely holds no longer; when to ask again.
+}
+
+type event struct {
+	Event, Reason, Resource, Owner string
+	Token, Term                    int64 `json:",string"`
+	Slot                           int
+	Left                           time.Duration `json:"validity_ms"`
+}
+
+// Hold waits until it holds name, or ctx is done, by options of `quorlock hold --help`. QUORLOCK_BIN may be the path of quorlock.
+func Hold(ctx context.Context, name string, options ...string) (*Lease, error) {
+	program := append(filepath.SplitList(os.Getenv("QUORLOCK_BIN")), "quorlock")[0]
+	options = append([]string{"hold", "--json", "--caller", fmt.Sprint(os.Getpid())}, append(options, "--", name)...)
+	l := &Lease{helper: exec.Command(program, options...), answers: make(chan event), ended: make(chan error, 1)}
+	l.Context, l.cancel = context.WithCancel(context.Background())
+	l.late = time.AfterFunc(1<<62, func() { l.end(fmt.Errorf("%w: no answer in time", ErrLost)); l.helper.Process.Kill() })
+	l.again = time.AfterFunc(1<<62, func() { l.Check() })
+	l.helper.Stderr = os.Stderr
+	l.input, _ = l.helper.StdinPipe()
+	output, _ := l.helper.StdoutPipe()
+	if err := l.helper.Start(); err != nil { // Also where there is no pipe.
+		return nil, fmt.Errorf("quorlock cannot be started: %w", err)
+	}
+	go l.listen(json.NewDecoder(output))
+	select {
+	case l.event = <-l.answers:
+	case <-l.Context.Done():
+	case <-ctx.Done():
+		l.end(ctx.Err())
+	}
+	_, err := l.Check() // From here on it is known until when.
+	return l, err
+}
+
+// Check returns for how long the lease surely holds, or ErrLost once it is over. Call it right before each effect.
+func (l *Lease) Check() (time.Duration, error) {
+	l.turn.Lock()
+	defer l.turn.Unlock()
+	asked := time.Now()
+	go io.WriteString(l.input, "check\n") // A stopped helper must hold up nobody.
+	select {
+	case answer := <-l.answers:
+		// From before it was asked, and a twentieth less, so that who is told late is told in time.
+		left := time.Until(asked.Add(answer.Left * time.Millisecond * 19 / 20))
+		l.again.Reset(left / 3)
+		if l.late.Reset(left) && left > 0 {
+			return left, nil
+		}
+	case <-l.Context.Done():
+	}
+	<-l.Context.Done()
+	return 0, l.why
+}
+
+// Release gives the lease back. ErrLost: it was lost before. ErrNoQuorum: too few nodes confirm, and it expires by itself.
+func (l *Lease) Release() error {
+	l.end(fmt.Errorf("%w: it was given back", ErrLost))
+	defer time.AfterFunc(5*time.Second, func() { l.helper.Process.Kill() }).Stop()
+	return <-l.ended
+}
+
+func (l *Lease) end(why error) {
+	l.over.Do(func() { l.why = why; l.late.Stop(); l.input.Close(); l.cancel() })
+}
+
+func (l *Lease) listen(lines *json.Decoder) {
+	reason := ""
+	for e := (event{}); lines.Decode(&e) == nil; e = (event{}) {
+		if e.Event == "granted" || e.Event == "held" {
+			select {
+			case l.answers <- e:
+			case <-l.Context.Done():
+			}
+		} else if reason = e.Reason; e.Event == "lost" {
+			l.end(fmt.Errorf("%w: %s", ErrLost, e.Reason))
+		}
+	}
+	err := l.helper.Wait() // As "exit status 78".
+	if kind := (map[int]error{69: ErrNoQuorum, 75: ErrBusy, 76: ErrLost, -1: ErrLost})[l.helper.ProcessState.ExitCode()]; kind != nil {
+		err = kind
+	}
+	if err != nil {
+		err = fmt.Errorf("%w: %s (quorlock hold: %v)", err, reason, l.helper.ProcessState)
+		l.end(err)
+	}
+	l.ended <- err
+	close(l.ended)
+}
