@@ -17,7 +17,7 @@ use super::{
 pub(crate) fn converse(
     output: impl Read,
     input: impl Write,
-    mut heard: Heard,
+    heard: &mut Heard,
     ends: &AtomicBool,
 ) -> Result<(), String> {
     let (mut output, mut input) = (BufReader::new(output), Some(input));
@@ -70,17 +70,18 @@ mod tests {
 
     fn said(lines: &str) -> (Result<(), String>, String) {
         let counter = Arc::new(Counter::new(true));
-        let heard = Heard::new(
+        let mut heard = Heard::new(
             0,
             Duration::from_secs(9),
             Dice::new(1),
             Record::default(),
             counter,
             Failed::default(),
+            Arc::default(),
         );
         let mut answers = Vec::new();
         let ended =
-            converse(OneByOne(lines.as_bytes()), &mut answers, heard, &AtomicBool::new(false));
+            converse(OneByOne(lines.as_bytes()), &mut answers, &mut heard, &AtomicBool::new(false));
         (ended, String::from_utf8(answers).unwrap())
     }
 
@@ -108,16 +109,17 @@ mod tests {
     #[test]
     fn whoever_does_not_wait_or_prints_what_is_no_line_is_told() {
         let counter = Arc::new(Counter::new(true));
-        let heard = Heard::new(
+        let mut heard = Heard::new(
             0,
             Duration::from_secs(9),
             Dice::new(1),
             Record::default(),
             counter,
             Failed::default(),
+            Arc::default(),
         );
         let flood = "{\"event\":\"failed\"}\n".repeat(100);
-        let ended = converse(flood.as_bytes(), Vec::new(), heard, &AtomicBool::new(false));
+        let ended = converse(flood.as_bytes(), Vec::new(), &mut heard, &AtomicBool::new(false));
         assert!(ended.unwrap_err().contains("before it was answered"));
         let (ended, answers) = said(&"x".repeat(100_000));
         assert!(ended.unwrap_err().contains("longer than 4096") && answers.is_empty());

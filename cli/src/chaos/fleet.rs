@@ -14,7 +14,7 @@ use std::{
 
 use quorlock_harness::{
     Companion,
-    history::record::{Event, History, Record, now},
+    history::record::{History, Record, now},
 };
 
 use super::{
@@ -22,7 +22,7 @@ use super::{
     counter::Counter,
     crew::Crew,
     dice::Dice,
-    heard::{Failed, Heard},
+    heard::{Failed, Fate, Heard},
 };
 use crate::{
     exit::{Failure, Status},
@@ -35,7 +35,7 @@ const ENDS: Duration = Duration::from_secs(30);
 /// One worker, and the thread that hears it.
 struct Process {
     companion: Companion,
-    killed: Arc<AtomicBool>,
+    fate: Arc<Fate>,
     listener: JoinHandle<()>,
 }
 
@@ -126,40 +126,32 @@ impl Fleet {
 
     /// Stops a worker, waits, and lets it go on.
     pub(crate) fn pause(&self, worker: usize, wait: impl FnOnce()) {
-        let with = |work: &dyn Fn(&mut Companion)| {
+        let with = |work: &dyn Fn(&mut Process)| {
             if let Some(process) = self.process(worker).as_deref_mut().and_then(Option::as_mut) {
-                work(&mut process.companion);
+                work(process);
             }
         };
-        with(&|companion| {
-            companion.pause_unless_gone();
+        with(&|process| {
+            process.fate.stopped.store(true, Relaxed);
+            process.companion.pause_unless_gone();
         });
         wait();
-        with(&|companion| {
-            if companion.exited().is_none() {
-                companion.resume();
+        with(&|process| {
+            if process.companion.exited().is_none() {
+                process.companion.resume();
             }
+            process.fate.stopped.store(false, Relaxed);
         });
     }
 
     /// Kills a worker, which does not release what it held.
     pub(crate) fn kill(&self, worker: usize) {
-        let at = now();
         let process = self.process(worker).as_deref_mut().and_then(Option::take);
-        if let Some(Process { companion, killed, listener }) = process {
-            killed.store(true, Relaxed);
+        if let Some(Process { companion, fate, listener }) = process {
+            fate.killed.store(true, Relaxed);
             companion.kill();
             let _ = listener.join();
-            let mut record = self.record.lock();
-            if self.crew.is_theirs() {
-                // Some locks are free at once where their holder's connection is gone, and rightly so.
-                let held = record.held_now().find(|held| held.worker == worker).cloned();
-                if let Some(mut held) = held {
-                    held.end = held.end.min(at).max(held.start);
-                    record.take(Event::Renewed(held));
-                }
-            }
-            record.killed(worker..worker + 1);
+            self.record.lock().killed(worker..worker + 1);
         }
     }
 
@@ -168,20 +160,30 @@ impl Fleet {
         let Some(mut place) = self.process(worker) else { return Ok(()) };
         let mut companion = Companion::run(self.crew.command(worker)?);
         let (input, output) = (companion.input(), companion.output());
-        let (record, counter) = (self.record.clone(), Arc::clone(&self.counter));
-        let dice = Dice::new(self.crew.seed(worker));
-        let heard = Heard::new(worker, self.crew.ttl, dice, record, counter, self.failed.clone());
-        let killed = Arc::<AtomicBool>::default();
-        let (trouble, ends, gone) =
-            (self.trouble.clone(), Arc::clone(&self.ends), Arc::clone(&killed));
+        let fate = Arc::<Fate>::default();
+        let mut heard = Heard::new(
+            worker,
+            self.crew.ttl,
+            Dice::new(self.crew.seed(worker)),
+            self.record.clone(),
+            Arc::clone(&self.counter),
+            self.failed.clone(),
+            Arc::clone(&fate),
+        );
+        let (trouble, ends, is_theirs) =
+            (self.trouble.clone(), Arc::clone(&self.ends), self.crew.is_theirs());
+        let of = Arc::clone(&fate);
         let listener = std::thread::spawn(move || {
-            if let Err(what) = converse(output, input, heard, &ends)
-                && !gone.load(Relaxed)
-            {
-                trouble.is(worker, what);
+            let heard_all = converse(output, input, &mut heard, &ends);
+            match (heard_all, of.killed.load(Relaxed)) {
+                // Our own promise stands for a worker that is gone.
+                (_, true) if !is_theirs => {}
+                (_, true) => heard.was_killed(),
+                (Err(what), false) => trouble.is(worker, what),
+                (Ok(()), false) => {}
             }
         });
-        *place = Some(Process { companion, killed, listener });
+        *place = Some(Process { companion, fate, listener });
         Ok(())
     }
 
@@ -234,6 +236,8 @@ fn whole(history: History) -> Result<History, Failure> {
 
 #[cfg(test)]
 mod tests {
+    use quorlock_harness::history::record::Event;
+
     use super::*;
     use crate::chaos::story::tests::held;
 

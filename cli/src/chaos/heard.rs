@@ -2,10 +2,14 @@
 //!
 //! A lease is held from `got` on for as long as the lock had promised, counted from the answer to its `ask`, and up to `release`. All
 //! these bounds lie inside what the worker was promised, so that no delay between two processes makes two holders of a lock that
-//! had one. It must never take anything into the record that a worker has not said.
+//! had one. A write is on its way for a while, as by a client of the store in the worker's process: it stands still while the worker is
+//! stopped, and is gone with a worker that is killed. It must never take anything into the record that a worker has not said.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     thread::sleep,
     time::Duration,
 };
@@ -21,9 +25,16 @@ use super::{
     protocol::{Answer, Said, validity},
 };
 
-/// Between two leases, and between a read and its write, in milliseconds.
+/// Between two leases, and how long a write is on its way, in milliseconds.
 const REST: (f64, f64) = (10.0, 60.0);
-const WORK: (f64, f64) = (30.0, 100.0);
+const WAY: (f64, f64) = (30.0, 100.0);
+
+/// What has been done to a worker.
+#[derive(Debug, Default)]
+pub(crate) struct Fate {
+    pub(crate) stopped: AtomicBool,
+    pub(crate) killed: AtomicBool,
+}
 
 /// Why a worker failed to get the lock, the last that said so.
 #[derive(Clone, Debug, Default)]
@@ -43,6 +54,7 @@ pub(crate) struct Heard {
     record: Record,
     counter: Arc<Counter>,
     failed: Failed,
+    fate: Arc<Fate>,
     /// The last answer to an `ask`.
     asked: Option<Duration>,
     held: Option<Holding>,
@@ -64,14 +76,17 @@ impl Heard {
         record: Record,
         counter: Arc<Counter>,
         failed: Failed,
+        fate: Arc<Fate>,
     ) -> Self {
         let (asked, held, last) = (None, None, now());
-        Self { worker, ttl, dice, record, counter, failed, asked, held, last }
+        Self { worker, ttl, dice, record, counter, failed, fate, asked, held, last }
     }
 
     /// Does what it says, and returns the answer; the error is what it may not say.
     pub(crate) fn take(&mut self, said: Said) -> Result<Answer, String> {
         let at = now();
+        // Some give up the lock where an extension fails: `lost` then means the line before.
+        let is_failed = matches!(said, Said::Failed { .. });
         let answer = match said {
             Said::Ask {} => self.ask(),
             Said::Got { token, validity_ms } => self.got(at, token, validity_ms),
@@ -88,8 +103,21 @@ impl Heard {
             Said::Release {} => self.ends("release", at),
             Said::Lost { why } => self.lost(at, why.unwrap_or_default()),
         };
-        self.last = at;
+        if !is_failed {
+            self.last = at;
+        }
         answer
+    }
+
+    /// It was killed. Some locks are free at once where the connection of their holder is gone, and rightly so: what it held ends with
+    /// its last line.
+    pub(crate) fn was_killed(&mut self) {
+        let last = self.last;
+        if let Some(Holding { lease, .. }) = &mut self.held {
+            lease.end = lease.end.min(last).max(lease.start);
+            let held = Event::Renewed(lease.clone());
+            self.say(held);
+        }
     }
 
     /// It is told to end, and gives back what it holds.
@@ -144,19 +172,29 @@ impl Heard {
             Ok(version) => *read = Some(version),
             Err(refused) => return Ok(self.refused(refused)),
         }
-        // The write is made ready. A worker stopped here is late when it goes on.
-        self.pause(WORK);
         Ok(Answer::Done)
     }
 
     fn write(&mut self) -> Result<Answer, String> {
-        let Holding { lease, read } = holding(&mut self.held, "write")?;
+        let read = holding(&mut self.held, "write")?.read;
         let version = read.ok_or("it has said `write` before any `read` under this lease")?;
+        self.is_on_its_way()?;
+        let Holding { lease, read } = holding(&mut self.held, "write")?;
         let (effect, own) = self.counter.write(&by(lease), version);
         let Some(own) = own else { return Ok(self.refused(effect)) };
         *read = Some(own);
         self.say(Event::Effect(effect));
         Ok(Answer::Done)
+    }
+
+    fn is_on_its_way(&mut self) -> Result<(), String> {
+        self.pause(WAY);
+        // A worker stopped by now is late when it goes on, which no look of its own can prevent.
+        while self.fate.stopped.load(Relaxed) && !self.fate.killed.load(Relaxed) {
+            sleep(Duration::from_millis(1));
+        }
+        let killed = self.fate.killed.load(Relaxed);
+        if killed { Err("it was killed".to_owned()) } else { Ok(()) }
     }
 
     fn refused(&self, effect: Effect) -> Answer {
@@ -205,8 +243,8 @@ mod tests {
     const TTL: Duration = Duration::from_secs(100);
 
     fn heard(worker: usize, record: &Record, counter: &Arc<Counter>) -> Heard {
-        let failed = Failed::default();
-        Heard::new(worker, TTL, Dice::new(1), record.clone(), Arc::clone(counter), failed)
+        let (failed, fate) = Default::default();
+        Heard::new(worker, TTL, Dice::new(1), record.clone(), Arc::clone(counter), failed, fate)
     }
 
     fn got(token: Option<u64>, validity_ms: Option<f64>) -> Said {
@@ -271,6 +309,46 @@ mod tests {
             assert_eq!((counter.found().lost, record.lock().effects.len()), (lost, 2));
             assert!(record.lock().effects.iter().all(|effect| !effect.held));
         }
+    }
+
+    #[test]
+    fn a_write_stands_still_with_its_worker_and_is_gone_with_it() {
+        for killed in [false, true] {
+            let (record, counter) = (Record::default(), Arc::new(Counter::new(true)));
+            let mut worker = heard(0, &record, &counter);
+            let fate = Arc::clone(&worker.fate);
+            for said in [Said::Ask {}, got(None, None), Said::Read {}] {
+                worker.take(said).unwrap();
+            }
+            fate.stopped.store(true, Relaxed);
+            let writing = std::thread::spawn(move || {
+                let ended = worker.take(Said::Write {});
+                worker.was_killed();
+                ended
+            });
+            sleep(Duration::from_millis(150));
+            assert!(!writing.is_finished() && record.lock().effects.is_empty());
+            let fated = if killed { &fate.killed } else { &fate.stopped };
+            fated.store(killed, Relaxed);
+            assert_eq!(writing.join().unwrap().is_err(), killed);
+            assert_eq!(record.lock().effects.len(), usize::from(!killed));
+            // What is held ends with the last line, as nobody knows better.
+            assert!(record.lock().held_now().next().unwrap().end < now());
+        }
+    }
+
+    /// Some give up the lock where an extension fails, so that others may have it before that is said.
+    #[test]
+    fn a_lock_lost_by_a_failed_extension_was_held_up_to_the_question() {
+        let (record, counter) = (Record::default(), Arc::new(Counter::new(true)));
+        let mut worker = heard(0, &record, &counter);
+        for said in [Said::Ask {}, got(None, None), Said::Ask {}] {
+            worker.take(said).unwrap();
+        }
+        let asked = now();
+        worker.take(Said::Failed { why: None }).unwrap();
+        worker.take(Said::Lost { why: None }).unwrap();
+        assert!(record.lock().leases[0].end < asked);
     }
 
     #[test]
