@@ -7,7 +7,7 @@ const require = createRequire(process.env.NODE_MODULES + '/');
 const { default: Redlock } = require('redlock');
 const Redis = require('ioredis');
 
-const told = (name) => process.env['QUORLOCK_CHAOS_' + name];
+const told = (name) => process.env['CHAOS_' + name];
 const ttl = Number(told('TTL_MS'));
 const nodes = told('NODES').split(',').map((url) => new Redis(url, { maxRetriesPerRequest: 1 }));
 for (const node of nodes) node.on('error', () => {});

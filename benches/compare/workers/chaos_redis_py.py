@@ -8,7 +8,7 @@ import time
 
 import redis
 
-told = {name: os.environ["QUORLOCK_CHAOS_" + name] for name in ("NODES", "RESOURCE", "TTL_MS", "SEED")}
+told = {name: os.environ["CHAOS_" + name] for name in ("NODES", "RESOURCE", "TTL_MS", "SEED")}
 ttl = int(told["TTL_MS"]) / 1000
 dice = random.Random(told["SEED"])
 client = redis.Redis.from_url(told["NODES"].split(",")[0], socket_timeout=0.5)

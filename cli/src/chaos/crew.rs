@@ -1,6 +1,7 @@
 //! Whose workers they are, and what each is told when it is started.
 //!
-//! What it is told stands in its environment: addresses may contain passwords, and arguments are seen by everybody.
+//! What it is told stands in its environment: addresses may contain passwords, and arguments are seen by everybody. No name of it
+//! begins with `QUORLOCK_`: there this crate takes its settings, and refuses others.
 
 use std::{process::Command, time::Duration};
 
@@ -54,11 +55,11 @@ impl Crew {
                 command
             }
         };
-        command.env("QUORLOCK_CHAOS_NODES", self.nodes.join(","));
-        command.env("QUORLOCK_CHAOS_RESOURCE", &self.resource);
-        command.env("QUORLOCK_CHAOS_TTL_MS", self.ttl.as_millis().to_string());
-        command.env("QUORLOCK_CHAOS_WORKER", (worker + 1).to_string());
-        command.env("QUORLOCK_CHAOS_SEED", self.seed(worker).to_string());
+        command.env("CHAOS_NODES", self.nodes.join(","));
+        command.env("CHAOS_RESOURCE", &self.resource);
+        command.env("CHAOS_TTL_MS", self.ttl.as_millis().to_string());
+        command.env("CHAOS_WORKER", (worker + 1).to_string());
+        command.env("CHAOS_SEED", self.seed(worker).to_string());
         Ok(command)
     }
 }

@@ -117,11 +117,14 @@ impl Fleet {
         let said = self.failed.why();
         let why = match (said, self.crew.is_theirs()) {
             (Some(why), _) => why,
-            (None, true) => "none has printed `got`, nor why it `failed`".to_owned(),
+            (None, true) => {
+                "none has printed `got`, nor why it `failed`. Each line is to be flushed".to_owned()
+            }
             (None, false) => "`quorlock doctor` says what ails the nodes".to_owned(),
         };
         let text = format!("no worker was granted a lease within 30 s: {why}");
-        Failure::new(Status::Broken, text)
+        let status = if self.crew.is_theirs() { Status::Usage } else { Status::Broken };
+        Failure::new(status, text)
     }
 
     /// Stops a worker, waits, and lets it go on.
@@ -207,7 +210,7 @@ impl Fleet {
             }
             let status = companion.exited();
             if status.is_none() || !listener.is_finished() {
-                let what = "it has not ended, though it was to: each line is to be followed by a look whether the input has ended";
+                let what = "it has not ended, though its input was to end: it reads no answer, or waits for a lock that nobody gives back";
                 self.trouble.is(worker, what.to_owned());
             } else if !self.crew.is_theirs() && status.is_none_or(|status| !status.ends_with(": 0"))
             {

@@ -81,7 +81,7 @@ A worker of yours takes the lock over and over. It prints a JSON object a line, 
   lost     it has learned that it no longer holds the lock
 
 The answer is `ok`, or `stale` where a larger token has been there. It ends when its input ends. In its environment it finds \
-QUORLOCK_CHAOS_NODES (addresses with commas between them), _RESOURCE, _TTL_MS, _WORKER (its number) and _SEED.")]
+CHAOS_NODES (addresses with commas between them), _RESOURCE, _TTL_MS, _WORKER (its number) and _SEED.")]
 pub(crate) struct Chaos {
     /// For how long; it ends when the last fault is undone
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400))]
@@ -243,7 +243,7 @@ fn play(asked: &Chaos, seed: u64, over: &Arc<AtomicBool>) -> Result<Story, Failu
     verdict.stale = found.overwrites;
     let (nodes, workers, ttl) = (asked.nodes.len(), asked.workers, asked.ttl);
     let fenced = fleet.counter().compares();
-    let (classic, theirs) = (asked.classic, asked.worker.clone());
+    let (classic, theirs) = (asked.classic, asked.worker.is_some());
     let setting = Setting { nodes, workers, ttl, seed, classic, fenced, theirs };
     Ok(Story { setting, from, to, history, strikes, verdict, lost: found.lost })
 }

@@ -53,7 +53,7 @@ pub(crate) struct Strike {
 }
 
 /// In which way it was run.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Setting {
     pub(crate) nodes: usize,
     pub(crate) workers: usize,
@@ -62,8 +62,8 @@ pub(crate) struct Setting {
     pub(crate) classic: bool,
     /// Whether the store compares tokens.
     pub(crate) fenced: bool,
-    /// The command of the user's workers, where they are that.
-    pub(crate) theirs: Option<String>,
+    /// Whether the workers are of the user's.
+    pub(crate) theirs: bool,
 }
 
 pub(crate) struct Story {
@@ -115,6 +115,7 @@ impl Story {
         let (leases, verdict) = (self.history.leases.len(), &self.verdict);
         if self.is_clean() {
             let refused = match self.refused().count() {
+                _ if self.writes().next().is_none() => "nothing was written".to_owned(),
                 0 if self.harmless() > 0 => "no write came behind a later holder's".to_owned(),
                 0 => "no write came late".to_owned(),
                 1 => "the one late write refused".to_owned(),
@@ -178,14 +179,14 @@ impl Story {
 
     /// In which way it was run, in one sentence.
     pub(crate) fn mode(&self) -> String {
-        if let Some(command) = &self.setting.theirs {
+        if self.setting.theirs {
             let has = self.history.leases.iter().any(|held| held.token.is_some());
             let store = match (has, self.setting.fenced) {
                 (false, _) => "Its leases have no tokens, so that the store takes every write.",
                 (true, true) => "The store refuses smaller tokens.",
                 (true, false) => "The store compares no tokens (--no-fence).",
             };
-            return format!("A lock of yours, by --worker '{command}'. {store}");
+            return format!("A lock of yours (--worker). {store}");
         }
         let text = match (self.setting.classic, self.setting.fenced) {
             (true, _) => {
@@ -201,11 +202,11 @@ impl Story {
 
     /// How much there was of everything.
     pub(crate) fn figures(&self) -> String {
-        let Setting { nodes, workers, ttl, seed, .. } = &self.setting;
+        let Setting { nodes, workers, ttl, seed, .. } = self.setting;
         format!(
             "{}, {}, leases of {ttl:?}, {}, {} in {:.0} s, seed {seed}",
-            counted(*nodes, "node"),
-            counted(*workers, "worker"),
+            counted(nodes, "node"),
+            counted(workers, "worker"),
             counted(self.writes().count(), "write"),
             counted(self.faults(), "fault"),
             self.to.saturating_sub(self.from).as_secs_f64(),
@@ -286,7 +287,7 @@ pub(crate) mod tests {
         let verdict = Verdict::on(&history, vec![]);
         let (nodes, workers, ttl) = (3, 2, Duration::from_secs(1));
         let setting =
-            Setting { nodes, workers, ttl, seed: 1, classic: false, fenced: true, theirs: None };
+            Setting { nodes, workers, ttl, seed: 1, classic: false, fenced: true, theirs: false };
         let strikes = [What::Killed, What::Stopped, What::Emptied, What::Cut, What::Quarantined];
         let strike = |(node, what): (usize, What)| {
             let (from, to) = (at(1000 * node as u64), at(1500 * node as u64));

@@ -59,7 +59,7 @@ impl Client {
 
 /// A number or a text that every worker is told.
 fn told<T: std::str::FromStr>(name: &str) -> Result<T, Failure> {
-    let name = format!("QUORLOCK_CHAOS_{name}");
+    let name = format!("CHAOS_{name}");
     let value = env::var(&name).ok().and_then(|value| value.parse().ok());
     value.ok_or_else(|| {
         Failure::new(Status::Usage, format!("{name} is not set, or is no such value"))

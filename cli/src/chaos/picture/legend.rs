@@ -43,7 +43,7 @@ fn items(story: &Story) -> Vec<(EpochMark, &'static str)> {
         (!story.history.losses.is_empty(), EpochMark::Narrow("lost"), "lost it"),
         (
             // A lock of the user's may be free at once.
-            killed && story.setting.theirs.is_none(),
+            killed && !story.setting.theirs,
             EpochMark::Class("kept"),
             "killed, and not yet free for others",
         ),

@@ -65,7 +65,7 @@ fn count(number: usize) -> f64 {
 
 /// The picture as SVG.
 pub(crate) fn draw(story: &Story) -> String {
-    let Setting { nodes, workers, .. } = &story.setting;
+    let Setting { nodes, workers, .. } = story.setting;
     // A long run has a wide picture.
     let seconds = (story.to - story.from).as_secs_f64();
     let width = (seconds * 18.0 + LEFT + RIGHT).clamp(1200.0, 8000.0);
@@ -74,9 +74,9 @@ pub(crate) fn draw(story: &Story) -> String {
     let sub = [story.mode(), story.figures()].map(|line| wrapped(&line, SUB * 1.05, text)).concat();
     let band = 26.0 + count(head.len()) * 27.0 + count(sub.len()) * 18.0;
     let first = band + 62.0;
-    let lock = first + STEP * count(*nodes) + 68.0;
+    let lock = first + STEP * count(nodes) + 68.0;
     let workers_at = lock + STEP + 28.0;
-    let bottom = workers_at + STEP * count(*workers);
+    let bottom = workers_at + STEP * count(workers);
     let frame = Frame { story, width, nodes: first, lock, workers: workers_at, bottom };
     let height = bottom + 34.0 + legend::height(story, width) + 14.0;
 
