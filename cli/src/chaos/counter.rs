@@ -106,6 +106,10 @@ impl Counter {
         (written, Some(Version(inner.taken.len())))
     }
 
+    pub(crate) fn lost(&self) -> usize {
+        self.lock().found.lost
+    }
+
     pub(crate) fn found(&self) -> Found {
         self.lock().found.clone()
     }

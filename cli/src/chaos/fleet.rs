@@ -32,6 +32,9 @@ use crate::{
 /// How long a worker may take to end, beside two ttls.
 const ENDS: Duration = Duration::from_secs(30);
 
+/// How long its output may be open when it is gone.
+const LINGERS: Duration = Duration::from_secs(10);
+
 /// One worker, and the thread that hears it.
 struct Process {
     companion: Companion,
@@ -153,7 +156,7 @@ impl Fleet {
         if let Some(Process { companion, fate, listener }) = process {
             fate.killed.store(true, Relaxed);
             companion.kill();
-            let _ = listener.join();
+            self.heard_all(worker, listener, now() + LINGERS);
             self.record.lock().killed(worker..worker + 1);
         }
     }
@@ -190,6 +193,20 @@ impl Fleet {
         Ok(())
     }
 
+    /// Waits until all that a worker said is in the record. Something that it has started and that has left its group may hold its
+    /// output open.
+    fn heard_all(&self, worker: usize, listener: JoinHandle<()>, limit: Duration) {
+        while now() < limit && !listener.is_finished() {
+            sleep(Duration::from_millis(2));
+        }
+        if !listener.is_finished() {
+            let what = "it is gone, and its output is open: something that it has started lives on";
+            self.trouble.is(worker, what.to_owned());
+        } else if listener.join().is_err() {
+            self.trouble.is(worker, "what it said was not written down".to_owned());
+        }
+    }
+
     fn process(&self, worker: usize) -> Option<MutexGuard<'_, Option<Process>>> {
         Some(self.processes.get(worker)?.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -203,19 +220,22 @@ impl Fleet {
         self.ends.store(true, Relaxed);
         let limit = now() + ENDS + 2 * self.crew.ttl;
         for worker in 0..self.processes.len() {
-            let Some(mut process) = self.process(worker) else { continue };
-            let Some(Process { companion, listener, .. }) = process.as_mut() else { continue };
-            while now() < limit && (!listener.is_finished() || companion.exited().is_none()) {
+            let process = self.process(worker).as_deref_mut().and_then(Option::take);
+            let Some(Process { mut companion, listener, .. }) = process else { continue };
+            while now() < limit && companion.exited().is_none() {
                 sleep(Duration::from_millis(2));
             }
             let status = companion.exited();
-            if status.is_none() || !listener.is_finished() {
+            if status.is_none() {
                 let what = "it has not ended, though its input was to end: it reads no answer, or waits for a lock that nobody gives back";
                 self.trouble.is(worker, what.to_owned());
             } else if !self.crew.is_theirs() && status.is_none_or(|status| !status.ends_with(": 0"))
             {
                 self.trouble.is(worker, "it failed".to_owned());
             }
+            // It is killed where it still runs.
+            drop(companion);
+            self.heard_all(worker, listener, now() + LINGERS);
         }
         if let Some(failure) = self.trouble() {
             return Err(failure);

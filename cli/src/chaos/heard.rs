@@ -24,6 +24,7 @@ use super::{
     dice::Dice,
     protocol::{Answer, Said, validity},
 };
+use crate::shown::plain;
 
 /// Between two leases, and how long a write is on its way, in milliseconds.
 const REST: (f64, f64) = (10.0, 60.0);
@@ -91,7 +92,7 @@ impl Heard {
             Said::Ask {} => self.ask(),
             Said::Got { token, validity_ms } => self.got(at, token, validity_ms),
             Said::Failed { why } => {
-                if let Some(why) = why {
+                if let Some(why) = why.map(|why| cut(&why)) {
                     let mut said = self.failed.0.lock().unwrap_or_else(PoisonError::into_inner);
                     *said = Some((self.worker, why));
                 }
@@ -101,7 +102,7 @@ impl Heard {
             Said::Read {} => self.read(),
             Said::Write {} => self.write(),
             Said::Release {} => self.ends("release", at),
-            Said::Lost { why } => self.lost(at, why.unwrap_or_default()),
+            Said::Lost { why } => self.lost(at, cut(&why.unwrap_or_default())),
         };
         if !is_failed {
             self.last = at;
@@ -227,6 +228,11 @@ impl Heard {
     }
 }
 
+/// For people: no more than a line, on which no terminal acts.
+fn cut(why: &str) -> String {
+    plain(&why.chars().take(200).collect::<String>()).into_owned()
+}
+
 fn holding<'a>(held: &'a mut Option<Holding>, word: &str) -> Result<&'a mut Holding, String> {
     held.as_mut()
         .ok_or_else(|| format!("it has said `{word}`, and holds nothing: `got` comes first"))
@@ -288,9 +294,9 @@ mod tests {
             worker.take(said).unwrap();
         }
         let before = now();
-        worker.take(Said::Lost { why: Some("gone".to_owned()) }).unwrap();
+        worker.take(Said::Lost { why: Some("gone\u{1b}".repeat(99)) }).unwrap();
         let history = record.lock();
-        assert!(history.leases[0].end < before && history.losses[0].why == "gone");
+        assert!(history.leases[0].end < before && history.losses[0].why == r"gone\x1b".repeat(40));
     }
 
     #[test]

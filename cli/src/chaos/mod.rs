@@ -76,7 +76,8 @@ A worker of yours takes the lock over and over. It prints a JSON object a line, 
   ask      before it asks for the lock, or extends it
   got      it has it; with `token` where there is one, and `validity_ms` where that is not the ttl
   failed   it has not
-  read     then write: a counter is read, and what was read plus one is written back; any number of times
+  read     a counter is to be read
+  write    what was read plus one is to be written back
   release  before it releases the lock
   lost     it has learned that it no longer holds the lock
 
@@ -105,7 +106,7 @@ pub(crate) struct Chaos {
     /// The store takes every write
     #[arg(long)]
     no_fence: bool,
-    /// A worker of yours for a lock of yours, run by the shell once for each worker; below is what it says
+    /// A worker for a lock of yours, which the shell runs for each worker; below is what it says
     #[arg(long, value_name = "COMMAND", conflicts_with = "classic")]
     worker: Option<String>,
     /// Where the picture goes

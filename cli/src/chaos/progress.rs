@@ -96,14 +96,12 @@ fn silent(node: usize, from: Duration) -> Strike {
 }
 
 fn figures(fleet: &Fleet) -> String {
-    let lost = fleet.counter().found().lost;
+    let lost = fleet.counter().lost();
     let history = fleet.record().lock();
-    let mut text = format!(
-        "leases {}, writes {}, late writes refused {}",
-        history.granted,
-        history.effects.len(),
-        history.refused_late()
-    );
+    let writes = || history.effects.iter().filter(|effect| !effect.reads);
+    let refused = writes().filter(|effect| !effect.accepted && !effect.held).count();
+    let (leases, writes) = (history.granted, writes().count());
+    let mut text = format!("leases {leases}, writes {writes}, late writes refused {refused}");
     let overlaps = checker::overlaps(&history.leases).len();
     if overlaps > 0 {
         text += &styled(BAD, &format!(", two holders at once {overlaps}"));

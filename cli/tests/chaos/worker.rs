@@ -1,8 +1,8 @@
 //! Goal: `--worker` finds what a lock of somebody's loses, and nothing where it loses nothing; a worker that says what it must not ends
 //! the run in words.
 //!
-//! Method: workers in a few lines of shell. `flock` is the lock that is right: a worker that is killed gives it up, and one that is
-//! stopped keeps it. Beside it stand one that takes no lock at all, with and without tokens, and our own by the same lines.
+//! Method: workers in a few lines of shell. `flock` is the lock that is right, as on the page: a worker that is killed gives it up, and
+//! one that is stopped keeps it. Beside it stand one that takes no lock at all, with and without tokens, and our own by the same lines.
 
 use std::fs;
 
@@ -12,16 +12,6 @@ use super::{Ended, chaos_with, ends::Run};
 
 /// What each worker begins with: it says a line and reads the answer, and ends where there is none.
 const SAY: &str = r#"say() { echo "{\"event\":\"$1\"$2}"; read -r answer || exit 0; }"#;
-
-const RIGHT: &str = r#"
-exec 9>>"$1"
-while say ask; do
-    flock 9
-    say got
-    for _ in 1 2 3; do say read; say write; done
-    say release
-    flock -u 9
-done"#;
 
 const NONE: &str = "
 while say ask; do
@@ -55,6 +45,15 @@ fn script(lines: &str) -> (TempDir, String) {
     (dir, command)
 }
 
+/// The worker of the page.
+fn right() -> (TempDir, String) {
+    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).unwrap();
+    let (_, worker) = page.split_once("```sh\n").unwrap();
+    let (worker, _) = worker.split_once("```").unwrap();
+    assert!(worker.contains("/tmp/lock") && worker.starts_with("say()"), "{worker}");
+    script(&worker.replace("/tmp/lock", "\"$1\""))
+}
+
 fn with(command: &str, args: &str) -> Ended {
     let fixed = format!("--nodes 3 --workers 3 --ttl 1s --seed 1 {args}");
     chaos_with(fixed.split_whitespace().chain(["--worker", command]))
@@ -62,7 +61,7 @@ fn with(command: &str, args: &str) -> Ended {
 
 #[test]
 fn a_lock_that_is_right_loses_nothing() {
-    let (_dir, command) = script(RIGHT);
+    let (_dir, command) = right();
     let ended = with(&command, "--seconds 10");
     assert_eq!(ended.code, 0, "{}", ended.err);
     assert!(ended.count("writes") > 20 && ended.count("faults") > 1, "{}", ended.found);
@@ -157,7 +156,7 @@ fn silent_workers_are_told() {
             assert!(ended.err.contains("no route"), "{}", ended.err);
         });
         scope.spawn(|| {
-            let (_dir, command) = script(RIGHT);
+            let (_dir, command) = right();
             let some = format!("[ $CHAOS_WORKER = 2 ] && sleep 1000; {command}");
             let ended = with(&some, "--seconds 1");
             assert_eq!(ended.code, 64, "{}", ended.err);
@@ -168,7 +167,7 @@ fn silent_workers_are_told() {
 
 #[test]
 fn what_a_worker_has_started_ends_with_the_run() {
-    let (_dir, command) = script(RIGHT);
+    let (_dir, command) = right();
     // The shell waits for another process, which is the one that speaks.
     let run = Run::start_with(&["--worker", &format!("{command}; true")], "worker.sh");
     run.kill();
