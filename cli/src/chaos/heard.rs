@@ -59,8 +59,11 @@ pub(crate) struct Heard {
     /// The last answer to an `ask`.
     asked: Option<Duration>,
     held: Option<Holding>,
-    /// The line before this one.
-    last: Duration,
+    /// What the store has just refused: whether the lock was held then shows in the next line.
+    refused: Option<Effect>,
+    /// Just before its last line was answered, and the same for the line before: the last line was said behind that.
+    answered: Duration,
+    said_after: Duration,
 }
 
 /// What it holds, and what it has read meanwhile.
@@ -79,13 +82,29 @@ impl Heard {
         failed: Failed,
         fate: Arc<Fate>,
     ) -> Self {
-        let (asked, held, last) = (None, None, now());
-        Self { worker, ttl, dice, record, counter, failed, fate, asked, held, last }
+        let (asked, held, refused, at) = (None, None, None, now());
+        let (answered, said_after) = (at, at);
+        Self {
+            worker,
+            ttl,
+            dice,
+            record,
+            counter,
+            failed,
+            fate,
+            asked,
+            held,
+            refused,
+            answered,
+            said_after,
+        }
     }
 
     /// Does what it says, and returns the answer; the error is what it may not say.
     pub(crate) fn take(&mut self, said: Said) -> Result<Answer, String> {
         let at = now();
+        // A lock that tells of its loss has taken its promise back.
+        self.note_refused(!matches!(said, Said::Lost { .. }));
         // Some give up the lock where an extension fails: `lost` then means the line before.
         let is_failed = matches!(said, Said::Failed { .. });
         let answer = match said {
@@ -105,15 +124,17 @@ impl Heard {
             Said::Lost { why } => self.lost(at, cut(&why.unwrap_or_default())),
         };
         if !is_failed {
-            self.last = at;
+            self.said_after = self.answered;
         }
+        self.answered = now();
         answer
     }
 
     /// It was killed. Some locks are free at once where the connection of their holder is gone, and rightly so: what it held ends with
-    /// its last line.
+    /// its last line, as where it tells of a loss.
     pub(crate) fn was_killed(&mut self) {
-        let last = self.last;
+        self.note_refused(false);
+        let last = self.said_after;
         if let Some(Holding { lease, .. }) = &mut self.held {
             lease.end = lease.end.min(last).max(lease.start);
             let held = Event::Renewed(lease.clone());
@@ -123,6 +144,7 @@ impl Heard {
 
     /// It is told to end, and gives back what it holds.
     pub(crate) fn told_to_end(&mut self) {
+        self.note_refused(false);
         if self.held.is_some() {
             // It holds something, so that this is no error.
             let _ = self.ends("release", now());
@@ -171,7 +193,10 @@ impl Heard {
         let Holding { lease, read } = holding(&mut self.held, "read")?;
         match self.counter.read(&by(lease)) {
             Ok(version) => *read = Some(version),
-            Err(refused) => return Ok(self.refused(refused)),
+            Err(refused) => {
+                self.refused = Some(refused);
+                return Ok(Answer::Stale);
+            }
         }
         Ok(Answer::Done)
     }
@@ -182,7 +207,10 @@ impl Heard {
         self.is_on_its_way()?;
         let Holding { lease, read } = holding(&mut self.held, "write")?;
         let (effect, own) = self.counter.write(&by(lease), version);
-        let Some(own) = own else { return Ok(self.refused(effect)) };
+        let Some(own) = own else {
+            self.refused = Some(effect);
+            return Ok(Answer::Stale);
+        };
         *read = Some(own);
         self.say(Event::Effect(effect));
         Ok(Answer::Done)
@@ -198,14 +226,16 @@ impl Heard {
         if killed { Err("it was killed".to_owned()) } else { Ok(()) }
     }
 
-    fn refused(&self, effect: Effect) -> Answer {
-        self.say(Event::Effect(effect));
-        Answer::Stale
+    fn note_refused(&mut self, held: bool) {
+        if let Some(effect) = self.refused.take() {
+            let held = effect.held && held;
+            self.say(Event::Effect(Effect { held, ..effect }));
+        }
     }
 
-    /// It learned that before it said so, and believed in its lease no later than at its line before.
+    /// It learned that before it said so. What is known is that it still held at its line before, which was said behind an answer.
     fn lost(&mut self, at: Duration, why: String) -> Result<Answer, String> {
-        let answer = self.ends("lost", self.last)?;
+        let answer = self.ends("lost", self.said_after)?;
         self.say(Event::Lost(Loss { worker: self.worker, at, why }));
         Ok(answer)
     }
@@ -243,138 +273,5 @@ const fn by(lease: &Held) -> By {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const TTL: Duration = Duration::from_secs(100);
-
-    fn heard(worker: usize, record: &Record, counter: &Arc<Counter>) -> Heard {
-        let (failed, fate) = Default::default();
-        Heard::new(worker, TTL, Dice::new(1), record.clone(), Arc::clone(counter), failed, fate)
-    }
-
-    fn got(token: Option<u64>, validity_ms: Option<f64>) -> Said {
-        Said::Got { token, validity_ms }
-    }
-
-    #[test]
-    fn a_lease_lies_inside_what_was_promised() {
-        let (record, counter) = (Record::default(), Arc::new(Counter::new(true)));
-        let mut worker = heard(3, &record, &counter);
-        let mut say = |said| worker.take(said).unwrap();
-        say(Said::Ask {});
-        let asked = now();
-        say(got(None, None));
-        let until = record.lock().held_now().next().unwrap().end;
-        assert!(until <= asked + TTL && until + TTL / 2 > asked + TTL, "from the answer to `ask`");
-        // It is extended by a later promise, and not shortened by an earlier one.
-        say(Said::Ask {});
-        say(got(None, Some(1.0)));
-        assert_eq!(record.lock().held_now().next().unwrap().end, until);
-        say(got(None, Some(200_000.0)));
-        assert!(record.lock().held_now().next().unwrap().end > until);
-        let before = now();
-        say(Said::Release {});
-        let lease = record.lock().leases.first().cloned().unwrap();
-        assert!(lease.start < lease.end && before <= lease.end && lease.end <= now());
-        // One that was over by the time in which it was said is not held.
-        say(Said::Ask {});
-        say(got(None, Some(0.0)));
-        say(Said::Release {});
-        let lease = record.lock().leases.last().cloned().unwrap();
-        assert_eq!(lease.start, lease.end);
-        assert_eq!(record.lock().granted, 2);
-    }
-
-    #[test]
-    fn what_is_lost_was_held_up_to_the_line_before() {
-        let (record, counter) = (Record::default(), Arc::new(Counter::new(true)));
-        let mut worker = heard(0, &record, &counter);
-        for said in [Said::Ask {}, got(Some(4), None), Said::Read {}] {
-            worker.take(said).unwrap();
-        }
-        let before = now();
-        worker.take(Said::Lost { why: Some("gone\u{1b}".repeat(99)) }).unwrap();
-        let history = record.lock();
-        assert!(history.leases[0].end < before && history.losses[0].why == r"gone\x1b".repeat(40));
-    }
-
-    #[test]
-    fn a_late_write_is_refused_where_there_are_tokens_and_taken_where_there_are_none() {
-        for (tokens, late) in [([Some(1), Some(2)], Answer::Stale), ([None, None], Answer::Done)] {
-            let (record, counter) = (Record::default(), Arc::new(Counter::new(true)));
-            let mut workers = [heard(0, &record, &counter), heard(1, &record, &counter)];
-            for (worker, token) in workers.iter_mut().zip(tokens) {
-                worker.take(Said::Ask {}).unwrap();
-                worker.take(got(token, Some(0.0))).unwrap();
-                worker.take(Said::Read {}).unwrap();
-            }
-            assert_eq!(workers[1].take(Said::Write {}), Ok(Answer::Done));
-            assert_eq!(workers[0].take(Said::Write {}), Ok(late));
-            let lost = usize::from(late == Answer::Done);
-            assert_eq!((counter.found().lost, record.lock().effects.len()), (lost, 2));
-            assert!(record.lock().effects.iter().all(|effect| !effect.held));
-        }
-    }
-
-    #[test]
-    fn a_write_stands_still_with_its_worker_and_is_gone_with_it() {
-        for killed in [false, true] {
-            let (record, counter) = (Record::default(), Arc::new(Counter::new(true)));
-            let mut worker = heard(0, &record, &counter);
-            let fate = Arc::clone(&worker.fate);
-            for said in [Said::Ask {}, got(None, None), Said::Read {}] {
-                worker.take(said).unwrap();
-            }
-            fate.stopped.store(true, Relaxed);
-            let writing = std::thread::spawn(move || {
-                let ended = worker.take(Said::Write {});
-                worker.was_killed();
-                ended
-            });
-            sleep(Duration::from_millis(150));
-            assert!(!writing.is_finished() && record.lock().effects.is_empty());
-            let fated = if killed { &fate.killed } else { &fate.stopped };
-            fated.store(killed, Relaxed);
-            assert_eq!(writing.join().unwrap().is_err(), killed);
-            assert_eq!(record.lock().effects.len(), usize::from(!killed));
-            // What is held ends with the last line, as nobody knows better.
-            assert!(record.lock().held_now().next().unwrap().end < now());
-        }
-    }
-
-    /// Some give up the lock where an extension fails, so that others may have it before that is said.
-    #[test]
-    fn a_lock_lost_by_a_failed_extension_was_held_up_to_the_question() {
-        let (record, counter) = (Record::default(), Arc::new(Counter::new(true)));
-        let mut worker = heard(0, &record, &counter);
-        for said in [Said::Ask {}, got(None, None), Said::Ask {}] {
-            worker.take(said).unwrap();
-        }
-        let asked = now();
-        worker.take(Said::Failed { why: None }).unwrap();
-        worker.take(Said::Lost { why: None }).unwrap();
-        assert!(record.lock().leases[0].end < asked);
-    }
-
-    #[test]
-    fn what_comes_out_of_turn_is_told() {
-        let (record, counter) = (Record::default(), Arc::new(Counter::new(true)));
-        for (said, why) in [
-            (&[got(None, None)][..], "before any `ask`"),
-            (&[Said::Read {}], "holds nothing"),
-            (&[Said::Release {}], "holds nothing"),
-            (&[Said::Lost { why: None }], "holds nothing"),
-            (&[Said::Ask {}, got(None, None), Said::Write {}], "before any `read`"),
-            (&[Said::Ask {}, got(None, None), Said::Release {}, Said::Write {}], "holds nothing"),
-            (&[Said::Ask {}, got(None, None), got(Some(1), None)], "another token"),
-            (&[Said::Ask {}, got(Some(1), None)], "with each `got`"),
-            (&[Said::Ask {}, got(None, Some(-1.0))], "validity_ms"),
-        ] {
-            let mut worker = heard(0, &record, &counter);
-            let mut told = said.iter().cloned().map(|said| worker.take(said));
-            let last = told.by_ref().last().unwrap().unwrap_err();
-            assert!(last.contains(why), "{last}");
-        }
-    }
-}
+#[path = "heard_test.rs"]
+mod tests;

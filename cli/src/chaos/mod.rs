@@ -81,7 +81,7 @@ A worker of yours takes the lock over and over. It prints a JSON object a line, 
   release  before it releases the lock
   lost     it has learned that it no longer holds the lock
 
-The answer is `ok`, or `stale` where a larger token has been there. It ends when its input ends. In its environment it finds \
+The answer is `ok`, or `stale` where a larger token has been there. Then say `lost` where the lock says so too. It ends when its input ends. In its environment it finds \
 CHAOS_NODES (addresses with commas between them), _RESOURCE, _TTL_MS, _WORKER (its number) and _SEED.")]
 pub(crate) struct Chaos {
     /// For how long; it ends when the last fault is undone

@@ -135,7 +135,8 @@ impl Work {
                 break None;
             }
             if say(&Said::Read {})? || say(&Said::Write {})? {
-                break Some("the store has refused it".to_owned());
+                // The store has refused it, which is wrong where the lease still holds.
+                break lease.check().err().map(|error| error.to_string());
             }
         };
         if let Some(why) = lost {
