@@ -67,7 +67,7 @@ pub(crate) enum Command {
     /// A worker of `chaos`
     #[cfg(unix)]
     #[command(hide = true)]
-    ChaosWorker,
+    ChaosWorker(crate::chaos::Worker),
     /// Measures what locks cost on your nodes, or on servers of its own
     #[cfg(unix)]
     Bench(crate::bench::Bench),

@@ -69,7 +69,7 @@ fn main() -> ExitCode {
         #[cfg(unix)]
         Command::Chaos(asked) => ended(chaos::run(&asked)),
         #[cfg(unix)]
-        Command::ChaosWorker => ended(chaos::work()),
+        Command::ChaosWorker(worker) => ended(chaos::work(worker)),
         #[cfg(unix)]
         Command::Bench(asked) => wait_for(bench::run(asked)),
         #[cfg(unix)]

@@ -2,7 +2,7 @@
 //!
 //! The contenders take turns in short blocks, so that other work of the machine hits all alike.
 //! Only ratios within one run mean anything; absolute times say how fast the machine was that minute.
-//! It prints tables and never fails because of a number in them.
+//! It prints tables and never fails because of a number in them. `lost` is what each lock loses under faults.
 #![allow(
     clippy::disallowed_methods,
     reason = "the ban on clocks, sleeps and spawns is for the library; a benchmark is outside it"
@@ -13,6 +13,7 @@ mod columns;
 mod contenders;
 mod cpu;
 mod held;
+mod lost;
 mod options;
 mod plots;
 mod report;
@@ -34,6 +35,12 @@ fn main() -> ExitCode {
     let args: Vec<_> = std::env::args().skip(1).collect();
     if let Some(part) = waiting::part(&args) {
         return waiting::serve(part);
+    }
+    if lost::is_worker(&args) {
+        return ExitCode::SUCCESS;
+    }
+    if let Some(("lost", rest)) = args.split_first().map(|(first, rest)| (first.as_str(), rest)) {
+        return lost::run(rest);
     }
     if let Some(("baseline", rest)) = args.split_first().map(|(first, rest)| (first.as_str(), rest))
     {

@@ -12,7 +12,9 @@ usage: cargo run --release -p quorlock-compare -- [--quick] [--runs N] [--only S
          [--contenders NAME,..] [--json FILE] [--plots DIRECTORY] [--from FILE]
        cargo run --release -p quorlock-compare -- baseline [FILE]
        cargo run --release -p quorlock-compare -- held [COUNT]
+       cargo run --release -p quorlock-compare -- lost [--runs N] [--seconds N] [--only LOCK,..]
   held        holds so many leases, and says what each costs in memory, and all in renewals
+  lost        the faults of `quorlock chaos` on other locks, and what each loses
   --quick     shorter turns and fewer of them
   --runs      all of it N times, and in the end the median of the runs for each number and each ratio
   --only      these scenarios; `waiting` is all of the second line, `pairs` all of the first

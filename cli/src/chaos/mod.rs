@@ -1,17 +1,23 @@
 //! `quorlock chaos`: the demonstration, on real servers and real processes.
 //!
-//! Workers take one lock over and over and write to a store while they hold it (`worker`, `fleet`). Servers and workers are
-//! killed, stopped, emptied and cut off meanwhile (`scene`, `faults`). The checker of the crate's own tests searches
-//! the records, which become a verdict (`story`) and a picture (`picture`). `--classic` and `--no-fence` show what the
+//! Workers take one lock over and over and write a counter back while they hold it (`worker`, or a command of the user's; `crew`, `fleet`).
+//! They speak by lines (`protocol`, `converse`), which become leases of the record and uses of the counter (`heard`, `counter`). Servers and
+//! workers are killed, stopped, emptied and cut off meanwhile (`scene`, `faults`). The checker of the crate's own tests searches
+//! the record, which becomes a verdict (`story`) and a picture (`picture`). `--classic` and `--no-fence` show what the
 //! same faults do without what this crate adds. The run must never be made to look better or worse than it was.
 
+mod converse;
+mod counter;
+mod crew;
 mod dice;
 mod faults;
 mod fleet;
 mod handles;
+mod heard;
 mod last;
 mod picture;
 mod progress;
+mod protocol;
 mod scene;
 mod story;
 mod worker;
@@ -21,7 +27,7 @@ use std::{
     path::PathBuf,
     process::ExitCode,
     sync::{
-        Mutex, PoisonError,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
     thread,
@@ -29,20 +35,19 @@ use std::{
 };
 
 use clap::Args;
-use quorlock_harness::{
-    history::{Verdict, record::now},
-    register,
-};
+use quorlock_harness::history::{Verdict, record::now};
 
-pub(crate) use self::worker::work;
+pub(crate) use self::worker::{Worker, work};
 use self::{
+    counter::Counter,
+    crew::{Crew, Whose},
     faults::{Nemesis, Plan},
     fleet::Fleet,
     handles::Handles,
     progress::Progress,
     scene::{Scene, Which, which},
     story::{Setting, Story},
-    worker::Part,
+    worker::Client,
 };
 use crate::{
     args::{Form, duration},
@@ -57,12 +62,27 @@ use crate::{
 #[command(after_help = "\
 Workers take one lock over and over and write to a store while they hold it. Nodes are killed, stopped, emptied and cut off, \
 workers are stopped for longer than their lease lives and killed while they hold the lock. Then the record of all of them is \
-searched: for two holders at once, tokens that fall, and late writes that were taken. The status is 0 where nothing was found, and 1 \
+searched: for two holders at once, tokens that fall, late writes that were taken, and updates that are lost. The status is 0 where nothing was found, and 1 \
 where something was.
 
   quorlock chaos               what this crate does
   quorlock chaos --no-fence    the same, with a store that compares no tokens
-  quorlock chaos --classic     the same faults under plain Redlock")]
+  quorlock chaos --classic     the same faults under plain Redlock
+  quorlock chaos --worker 'python3 worker.py'
+                               the same faults under a lock of yours
+
+A worker of yours takes the lock over and over. It prints a JSON object a line, {\"event\":\"ask\"} and so on, and reads a line after each:
+
+  ask      before it asks for the lock, or extends it
+  got      it has it; with `token` where there is one, and `validity_ms` where that is not the ttl
+  failed   it has not
+  read     a counter is to be read
+  write    what was read plus one is to be written back
+  release  before it releases the lock
+  lost     it has learned that it no longer holds the lock
+
+The answer is `ok`, or `stale` where a larger token has been there. Then say `lost` where the lock says so too. It ends when its input ends. In its environment it finds \
+CHAOS_NODES (addresses with commas between them), _RESOURCE, _TTL_MS, _WORKER (its number) and _SEED.")]
 pub(crate) struct Chaos {
     /// For how long; it ends when the last fault is undone
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400))]
@@ -86,6 +106,9 @@ pub(crate) struct Chaos {
     /// The store takes every write
     #[arg(long)]
     no_fence: bool,
+    /// A worker for a lock of yours, which the shell runs for each worker; below is what it says
+    #[arg(long, value_name = "COMMAND", conflicts_with = "classic")]
+    worker: Option<String>,
     /// Where the picture goes
     #[arg(long, value_name = "FILE.svg", default_value = "quorlock-chaos.svg")]
     out: PathBuf,
@@ -107,15 +130,16 @@ fn ttl(text: &str) -> Result<Duration, String> {
     fits.then_some(ttl).ok_or_else(|| "take 500ms to 30s".to_owned())
 }
 
-/// Why it needs servers of its own, also where the nodes are the user's.
-const STORE: &str = "The nodes, or at least the store that is written to, are servers of its own";
+const OWN: &str = "The nodes are servers of its own, unless --nodes has the addresses of yours";
 
 pub(crate) fn run(asked: &Chaos) -> Result<ExitCode, Failure> {
     if asked.handles.are_given() && matches!(asked.nodes, Which::Own(_)) {
         let text = "--pause and --kill are for servers of yours: name these with --nodes, as in `--nodes redis://a,redis://b,redis://c`";
         return Err(Failure::new(Status::Usage, text));
     }
-    possible(STORE)?;
+    if matches!(asked.nodes, Which::Own(_)) {
+        possible(OWN)?;
+    }
     // The picture must be writable before anything is done.
     let is_new = !asked.out.exists();
     let file = File::options().append(true).create(true).open(&asked.out);
@@ -134,7 +158,7 @@ pub(crate) fn run(asked: &Chaos) -> Result<ExitCode, Failure> {
     } else {
         let style = if story.is_clean() { GOOD } else { BAD };
         line(&styled(style, &story.headline()));
-        line(story.mode());
+        line(&story.mode());
         line(&story.figures());
         if drawn.is_ok() {
             line(&format!("picture: {}", asked.out.display()));
@@ -153,50 +177,48 @@ fn unwritable(asked: &Chaos, error: &std::io::Error) -> Failure {
 }
 
 /// All of it, from the first server to the verdict.
-fn play(asked: &Chaos, seed: u64, over: &AtomicBool) -> Result<Story, Failure> {
+fn play(asked: &Chaos, seed: u64, over: &Arc<AtomicBool>) -> Result<Story, Failure> {
     let progress = Progress::start(asked.seconds, asked.form.json);
     progress.phase("the servers start");
     let scene = Scene::start(&asked.nodes, &asked.handles)?;
-    let (classic, fenced) = (asked.classic, !asked.no_fence && !asked.classic);
-    let part = |number: usize| Part {
-        number,
-        nodes: scene.urls().to_vec(),
-        // A name that nobody else uses: the servers may be the user's.
-        resource: format!("quorlock-chaos:{}:{seed}", std::process::id()),
-        store: scene.store.url(),
-        ttl: asked.ttl,
-        own: scene.is_own(),
-        classic,
-        fenced,
-        seed: seed.wrapping_mul(1_000).wrapping_add(number as u64),
-    };
-    let parts: Vec<Part> = (0..asked.workers).map(part).collect();
-    if scene.is_own() && !classic {
+    let (own, nodes) = (scene.is_own(), scene.urls().to_vec());
+    // Other locks wait for no quarantine, as plain Redlock does.
+    let classic = asked.classic || asked.worker.is_some();
+    let client = Client { nodes: nodes.clone(), ttl: asked.ttl, own, classic };
+    if own && !classic {
         // As if they had been in use for long: new servers wait before they vote.
-        quorlock_harness::admit(part(0).builder()?);
+        quorlock_harness::admit(client.builder()?);
     }
     // The start of all of them keeps the machine busy, which says nothing of the nodes.
-    let builder = part(0).builder()?.connect_timeout(Duration::from_secs(5));
+    let builder = client.builder()?.connect_timeout(Duration::from_secs(5));
     let observer = builder.blocking_connect();
     let observer = observer.map_err(|error| Failure::new(Status::Broken, error))?;
     let ready = observer.blocking_ready(Duration::from_secs(20));
     ready.map_err(|error| Failure::new(Status::Broken, error))?;
 
     progress.phase("the workers start");
-    let fleet = Fleet::start(parts)?;
+    let crew = Crew {
+        whose: asked.worker.clone().map_or(Whose::Ours { own, classic }, Whose::Theirs),
+        count: asked.workers,
+        nodes,
+        // A name that nobody else uses: the servers may be the user's.
+        resource: format!("quorlock-chaos:{}:{seed}", std::process::id()),
+        ttl: asked.ttl,
+        seed,
+    };
+    let fleet = Fleet::start(crew, Counter::new(!asked.no_fence), over)?;
     begun(&fleet, over)?;
     let (from, done, doing) = (now(), Mutex::default(), Mutex::default());
     let until = from + Duration::from_secs(asked.seconds);
     let ended = AtomicBool::new(false);
     let (raged, quarantined) = thread::scope(|scope| {
         let (ended, observer) = (&ended, &observer);
-        let (record, doing) = (fleet.record(), &doing);
+        let (scene, fleet, done, doing) = (&scene, &fleet, &done, &doing);
         let watch = scope.spawn({
             let progress = &progress;
-            move || progress.watch(from, record, observer, doing, ended)
+            move || progress.watch(from, fleet, observer, doing, ended)
         });
         let ttl = asked.ttl;
-        let (scene, fleet, done) = (&scene, &fleet, &done);
         // Nodes of others may have to wait before they vote, as they do after a restart.
         let recovery = if scene.is_own() { 6 * ttl } else { Duration::from_secs(30) };
         let nemesis = Nemesis { scene, fleet, observer, ttl, recovery, done, doing, over };
@@ -216,12 +238,15 @@ fn play(asked: &Chaos, seed: u64, over: &AtomicBool) -> Result<Story, Failure> {
 
     let mut strikes = done.into_inner().unwrap_or_else(PoisonError::into_inner);
     strikes.extend(quarantined);
-    let falls =
-        if history.effects.is_empty() { vec![] } else { register::falls(&scene.store, 0..=0) };
-    let verdict = Verdict::on(&history, falls);
+    let found = fleet.counter().found();
+    let mut verdict = Verdict::on(&history, found.falls);
+    // The store knows what was overwritten, also where there are no tokens.
+    verdict.stale = found.overwrites;
     let (nodes, workers, ttl) = (asked.nodes.len(), asked.workers, asked.ttl);
-    let setting = Setting { nodes, workers, ttl, seed, classic, fenced };
-    Ok(Story { setting, from, to, history, strikes, verdict })
+    let fenced = fleet.counter().compares();
+    let (classic, theirs) = (asked.classic, asked.worker.is_some());
+    let setting = Setting { nodes, workers, ttl, seed, classic, fenced, theirs };
+    Ok(Story { setting, from, to, history, strikes, verdict, lost: found.lost })
 }
 
 /// Says that it is over when it is dropped, so also when this thread panics.
@@ -237,13 +262,15 @@ impl Drop for Ends<'_> {
 fn begun(fleet: &Fleet, over: &AtomicBool) -> Result<(), Failure> {
     let end = now() + Duration::from_secs(30);
     while fleet.record().granted() == 0 {
+        if let Some(failure) = fleet.trouble() {
+            return Err(failure);
+        }
         if over.load(Relaxed) {
             let text = "it was ended before the first lease: there is no verdict";
             return Err(Failure::new(Status::Broken, text));
         }
         if now() > end {
-            let text = "no worker was granted a lease within 30 s: `quorlock doctor` says what ails the nodes";
-            return Err(Failure::new(Status::Broken, text));
+            return Err(fleet.nobody());
         }
         thread::sleep(Duration::from_millis(5));
     }

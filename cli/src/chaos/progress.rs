@@ -15,12 +15,12 @@ use std::{
 use console::{Term, truncate_str};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use quorlock::{Redlock, node::NodeState};
-use quorlock_harness::history::{
-    checker,
-    record::{Record, now},
-};
+use quorlock_harness::history::{checker, record::now};
 
-use super::story::{Lane, Strike, What};
+use super::{
+    fleet::Fleet,
+    story::{Lane, Strike, What},
+};
 use crate::output::{BAD, styled};
 
 const LOOK: Duration = Duration::from_millis(20);
@@ -51,7 +51,7 @@ impl Progress {
     pub(crate) fn watch(
         &self,
         from: Duration,
-        record: &Record,
+        fleet: &Fleet,
         observer: &Redlock,
         doing: &Mutex<String>,
         ended: &AtomicBool,
@@ -70,7 +70,7 @@ impl Progress {
                 let began = now();
                 let done = now().saturating_sub(from).as_millis();
                 self.0.set_position(u64::try_from(done).unwrap_or(u64::MAX));
-                self.0.set_prefix(fitting(&figures(record)));
+                self.0.set_prefix(fitting(&figures(fleet)));
                 let doing = doing.lock().unwrap_or_else(PoisonError::into_inner).clone();
                 self.0.set_message(fitting(&doing));
                 // It searches the whole record, which takes long after some hours: its writers must not wait.
@@ -95,21 +95,19 @@ fn silent(node: usize, from: Duration) -> Strike {
     Strike { lane: Lane::Node(node), what: What::Quarantined, from, to: now() }
 }
 
-fn figures(record: &Record) -> String {
-    let history = record.lock();
-    let mut text = format!(
-        "leases {}, writes {}, late writes refused {}",
-        history.granted,
-        history.effects.len(),
-        history.refused_late()
-    );
+fn figures(fleet: &Fleet) -> String {
+    let lost = fleet.counter().lost();
+    let history = fleet.record().lock();
+    let writes = || history.effects.iter().filter(|effect| !effect.reads);
+    let refused = writes().filter(|effect| !effect.accepted && !effect.held).count();
+    let (leases, writes) = (history.granted, writes().count());
+    let mut text = format!("leases {leases}, writes {writes}, late writes refused {refused}");
     let overlaps = checker::overlaps(&history.leases).len();
-    let stale = checker::stale(&history.effects).len();
     if overlaps > 0 {
         text += &styled(BAD, &format!(", two holders at once {overlaps}"));
     }
-    if stale > 0 {
-        text += &styled(BAD, &format!(", late writes taken {stale}"));
+    if lost > 0 {
+        text += &styled(BAD, &format!(", updates lost {lost}"));
     }
     text
 }

@@ -1,7 +1,7 @@
-//! What workers reach: nodes behind proxies, and the store that they write to.
+//! What workers reach: nodes, behind proxies.
 //!
 //! Nodes are servers of its own, which may be killed, or the user's, which are cut off, or harmed by the user's
-//! commands. The store is always a server of its own, and no fault touches it.
+//! commands.
 
 use quorlock::node::NodeSpec;
 use quorlock_harness::{Cluster, Proxy, Server};
@@ -47,7 +47,6 @@ pub(crate) struct Scene {
     proxies: Option<Vec<Proxy>>,
     urls: Vec<String>,
     handles: Handles,
-    pub(crate) store: Server,
     /// The directory of the servers above; it is dropped last.
     _place: Place,
 }
@@ -55,7 +54,6 @@ pub(crate) struct Scene {
 impl Scene {
     pub(crate) fn start(which: &Which, handles: &Handles) -> Result<Self, Failure> {
         let dir = Place::make()?;
-        let store = Server::builder().parent(dir.path()).start();
         let (own, proxies) = match which {
             Which::Own(count) => {
                 // A node that is killed comes back with what it had written down.
@@ -83,7 +81,7 @@ impl Scene {
             (Which::Given(urls), None) => urls.clone(),
             (Which::Own(_), proxies) => proxies.iter().flatten().map(Proxy::url).collect(),
         };
-        Ok(Self { own, proxies, urls, handles: handles.clone(), store, _place: dir })
+        Ok(Self { own, proxies, urls, handles: handles.clone(), _place: dir })
     }
 
     /// By which workers reach the nodes.

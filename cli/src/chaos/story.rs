@@ -62,6 +62,8 @@ pub(crate) struct Setting {
     pub(crate) classic: bool,
     /// Whether the store compares tokens.
     pub(crate) fenced: bool,
+    /// Whether the workers are of the user's.
+    pub(crate) theirs: bool,
 }
 
 pub(crate) struct Story {
@@ -70,22 +72,30 @@ pub(crate) struct Story {
     pub(crate) to: Duration,
     pub(crate) history: History,
     pub(crate) strikes: Vec<Strike>,
+    /// Its stale effects are writes that overwrote another's update, which had come after their writer's read.
     pub(crate) verdict: Verdict,
+    /// Updates that the store had taken, and that its counter lacks in the end.
+    pub(crate) lost: usize,
 }
 
 impl Story {
     pub(crate) fn is_clean(&self) -> bool {
-        self.verdict.is_clean()
+        self.verdict.is_clean() && self.lost == 0
+    }
+
+    /// What was written, or was to be.
+    pub(crate) fn writes(&self) -> impl Iterator<Item = &Effect> {
+        self.history.effects.iter().filter(|effect| !effect.reads)
     }
 
     /// Late writes that were refused.
     pub(crate) fn refused(&self) -> impl Iterator<Item = &Effect> {
-        self.history.effects.iter().filter(|effect| !effect.accepted && !effect.held)
+        self.writes().filter(|effect| !effect.accepted && !effect.held)
     }
 
     /// Writes that were taken although their lease was over by the answer, and that overwrote no later holder's.
     pub(crate) fn harmless(&self) -> usize {
-        let taken = self.history.effects.iter().filter(|effect| effect.accepted && !effect.held);
+        let taken = self.writes().filter(|effect| effect.accepted && !effect.held);
         taken.count().saturating_sub(self.late().count())
     }
 
@@ -105,6 +115,7 @@ impl Story {
         let (leases, verdict) = (self.history.leases.len(), &self.verdict);
         if self.is_clean() {
             let refused = match self.refused().count() {
+                _ if self.writes().next().is_none() => "nothing was written".to_owned(),
                 0 if self.harmless() > 0 => "no write came behind a later holder's".to_owned(),
                 0 => "no write came late".to_owned(),
                 1 => "the one late write refused".to_owned(),
@@ -156,6 +167,10 @@ impl Story {
         if !verdict.refused.is_empty() {
             wrong.push(format!("a holder was refused{}", often(verdict.refused.len())));
         }
+        if self.lost > 0 {
+            let taken = self.writes().filter(|effect| effect.accepted).count();
+            wrong.push(format!("{} of {taken} updates lost", self.lost));
+        }
         if wrong.is_empty() {
             wrong.push(format!("tokens fell at the store{}", often(verdict.falls.len())));
         }
@@ -163,8 +178,17 @@ impl Story {
     }
 
     /// In which way it was run, in one sentence.
-    pub(crate) fn mode(&self) -> &'static str {
-        match (self.setting.classic, self.setting.fenced) {
+    pub(crate) fn mode(&self) -> String {
+        if self.setting.theirs {
+            let has = self.history.leases.iter().any(|held| held.token.is_some());
+            let store = match (has, self.setting.fenced) {
+                (false, _) => "Its leases have no tokens, so that the store takes every write.",
+                (true, true) => "The store refuses smaller tokens.",
+                (true, false) => "The store compares no tokens (--no-fence).",
+            };
+            return format!("A lock of yours (--worker). {store}");
+        }
+        let text = match (self.setting.classic, self.setting.fenced) {
             (true, _) => {
                 "Plain Redlock (--classic): nodes that forgot vote at once, and there are no tokens that a store could compare."
             }
@@ -172,7 +196,8 @@ impl Story {
             (false, true) => {
                 "Quorlock: nodes that may have forgotten wait before they vote, and the store refuses smaller tokens."
             }
-        }
+        };
+        text.to_owned()
     }
 
     /// How much there was of everything.
@@ -182,7 +207,7 @@ impl Story {
             "{}, {}, leases of {ttl:?}, {}, {} in {:.0} s, seed {seed}",
             counted(nodes, "node"),
             counted(workers, "worker"),
-            counted(self.history.effects.len(), "write"),
+            counted(self.writes().count(), "write"),
             counted(self.faults(), "fault"),
             self.to.saturating_sub(self.from).as_secs_f64(),
         )
@@ -204,7 +229,8 @@ impl Story {
             "falls_at_the_store": verdict.falls.len(),
             "holders_refused": verdict.refused.len(),
             "leases": history.leases.len(),
-            "writes": history.effects.len(),
+            "writes": self.writes().count(),
+            "lost_updates": self.lost,
             "losses": history.losses.len(),
             "faults": self.faults(),
             "seconds": self.to.saturating_sub(self.from).as_secs_f64(),
@@ -214,6 +240,7 @@ impl Story {
             "seed": self.setting.seed,
             "classic": self.setting.classic,
             "fenced": self.setting.fenced,
+            "worker": self.setting.theirs,
         })
     }
 }
@@ -259,14 +286,15 @@ pub(crate) mod tests {
         (history.leases, history.effects) = (leases, effects);
         let verdict = Verdict::on(&history, vec![]);
         let (nodes, workers, ttl) = (3, 2, Duration::from_secs(1));
-        let setting = Setting { nodes, workers, ttl, seed: 1, classic: false, fenced: true };
+        let setting =
+            Setting { nodes, workers, ttl, seed: 1, classic: false, fenced: true, theirs: false };
         let strikes = [What::Killed, What::Stopped, What::Emptied, What::Cut, What::Quarantined];
         let strike = |(node, what): (usize, What)| {
             let (from, to) = (at(1000 * node as u64), at(1500 * node as u64));
             Strike { lane: Lane::Node(node % 3), what, from, to }
         };
         let strikes = strikes.into_iter().enumerate().map(strike).collect();
-        Story { setting, from: at(0), to: at(10_000), history, strikes, verdict }
+        Story { setting, from: at(0), to: at(10_000), history, strikes, verdict, lost: 0 }
     }
 
     /// One after the other, and a late write that is refused.

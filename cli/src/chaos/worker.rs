@@ -1,56 +1,46 @@
-//! A worker: takes the lock over and over, writes to the store while it holds it, and says on standard output what it did.
+//! Our own worker: takes the lock over and over, and has the counter written while it holds it, by the lines of `protocol`.
 //!
 //! It is as careful as a service should be and no more: it looks whether it still holds the lock, and then writes. A
-//! worker stopped between the two writes late, which no look can prevent. It judges nothing, and never records more
-//! than it was promised: a lease ends before its release, or when its validity is over, whichever comes first.
+//! worker stopped between the two writes late, which no look can prevent. It judges nothing, and never says more
+//! than it was promised.
 
 use std::{
+    env,
     io::Write as _,
     process::ExitCode,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
     thread::sleep,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use quorlock::{AcquireError, Builder, Lease, Redlock, Settings, protocol::FencingToken};
-use quorlock_harness::{
-    history::{
-        checker::{Effect, Held},
-        record::{Count, Event, Loss, now},
-    },
-    register::Register,
-};
-use serde::{Deserialize, Serialize};
+use clap::Args;
+use quorlock::{Builder, Lease, Redlock, Settings, node::NodeSpec, protocol::FencingToken};
 
-use super::dice::Dice;
-use crate::{
-    exit::{Failure, Status},
-    trial::told,
-};
+use super::{dice::Dice, protocol::Said};
+use crate::exit::{Failure, Status};
 
 const MS: Duration = Duration::from_millis(1);
 
-/// What a worker does.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-pub(crate) struct Part {
-    pub(crate) number: usize,
+/// How it differs from a worker of the user's.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct Worker {
+    /// Nobody else uses these nodes
+    #[arg(long)]
+    own: bool,
+    #[arg(long)]
+    classic: bool,
+}
+
+/// Whoever uses the nodes, the observer among them.
+#[derive(Clone, Debug)]
+pub(crate) struct Client {
     pub(crate) nodes: Vec<String>,
-    pub(crate) resource: String,
-    /// The address of the store.
-    pub(crate) store: String,
     pub(crate) ttl: Duration,
     /// Whether nobody else uses these nodes.
     pub(crate) own: bool,
     pub(crate) classic: bool,
-    /// Whether the store compares tokens.
-    pub(crate) fenced: bool,
-    pub(crate) seed: u64,
 }
 
-impl Part {
+impl Client {
     /// The settings of a client.
     pub(crate) fn builder(&self) -> Result<Builder, Failure> {
         let mut builder = Redlock::builder().nodes(&self.nodes);
@@ -67,126 +57,109 @@ impl Part {
     }
 }
 
-/// What `quorlock chaos-worker` does: it works until its input ends, whose first line is its part. That is no argument, since
-/// addresses may contain passwords.
-pub(crate) fn work() -> Result<ExitCode, Failure> {
-    let (part, over): (Part, _) = told()?;
-    // A replacement may start while nodes are away.
+/// A number or a text that every worker is told.
+fn told<T: std::str::FromStr>(name: &str) -> Result<T, Failure> {
+    let name = format!("CHAOS_{name}");
+    let value = env::var(&name).ok().and_then(|value| value.parse().ok());
+    value.ok_or_else(|| {
+        Failure::new(Status::Usage, format!("{name} is not set, or is no such value"))
+    })
+}
+
+/// What `quorlock chaos-worker` does: it works until its input ends.
+pub(crate) fn work(worker: Worker) -> Result<ExitCode, Failure> {
+    let Worker { own, classic } = worker;
+    let nodes: String = told("NODES")?;
+    let nodes = NodeSpec::urls(&nodes).map(str::to_owned).collect();
+    let ttl = told("TTL_MS").map(Duration::from_millis)?;
+    let (resource, dice) = (told("RESOURCE")?, Dice::new(told("SEED")?));
+    let settings = Client { nodes, ttl, own, classic };
+    // A replacement may start while nodes are away; each `ask` is a look whether it is to go on.
     let client = loop {
-        match part.builder()?.blocking_connect() {
+        if say(&Said::Ask {}).is_none() {
+            return Ok(Status::Done.into());
+        }
+        match settings.builder()?.blocking_connect() {
             Ok(client) => break client,
-            Err(_) if !over.load(Relaxed) => sleep(20 * MS),
-            Err(error) => return Err(Failure::new(Status::Broken, error)),
+            Err(error) => {
+                say(&Said::Failed { why: Some(error.to_string()) });
+            }
         }
     };
-    let store = Register::open(&part.store);
-    let dice = Dice::new(part.seed);
-    let mut worker = Worker { part, client, store, dice, over };
-    while !worker.over.load(Relaxed) {
-        worker.once();
-    }
+    let mut work = Work { client, resource, ttl, dice };
+    while say(&Said::Ask {}).is_some() && work.once().is_some() {}
     // Some nodes may be down at the end, and then a key stays for its ttl.
-    drop(worker.client.blocking_close());
+    drop(work.client.blocking_close());
     Ok(Status::Done.into())
 }
 
-struct Worker {
-    part: Part,
+struct Work {
     client: Redlock,
-    store: Register,
+    resource: String,
+    ttl: Duration,
     dice: Dice,
-    over: Arc<AtomicBool>,
 }
 
-impl Worker {
-    fn once(&mut self) {
-        let asked = now();
-        match self.client.acquire(&self.part.resource).wait(1000 * MS).blocking() {
+impl Work {
+    /// One acquire, and what follows; none where the input has ended.
+    fn once(&mut self) -> Option<()> {
+        let asked = Instant::now();
+        match self.client.acquire(&self.resource).wait(1000 * MS).blocking() {
             Ok(lease) => self.hold(asked, lease),
-            Err(AcquireError::Contended { .. }) => say(&Event::Count(Count::Contended)),
-            Err(AcquireError::TooLate { .. }) => say(&Event::Count(Count::TooLate)),
-            Err(_) => {
-                say(&Event::Count(Count::NoQuorum));
+            Err(error) => {
+                say(&Said::Failed { why: Some(error.to_string()) })?;
                 sleep(20 * MS);
+                Some(())
             }
         }
-        sleep(MS.mul_f64(self.dice.between(10.0, 60.0)));
     }
 
-    fn hold(&mut self, asked: Duration, lease: Lease) {
-        let start = now();
-        // Read after the start, so that the sum never lies beyond the true end.
-        let mut until = start + lease.validity();
-        let (owner, worker) = (lease.owner().to_string(), self.part.number);
+    /// Where the input ends the lease is released as it is dropped.
+    fn hold(&mut self, asked: Instant, lease: Lease) -> Option<()> {
         let token = lease.token().ok().map(FencingToken::get);
-        let held = |end: Duration| {
-            let (owner, kept) = (owner.clone(), Duration::ZERO);
-            Held { owner, worker, resource: 0, reads: false, token, asked, start, end, kept }
-        };
-        say(&Event::Granted(held(until)));
-        let work_ends = start + self.part.ttl.mul_f64(self.dice.between(0.4, 1.3));
-        let mut lost = None;
-        while lost.is_none() && now() < work_ends && !self.over.load(Relaxed) {
-            let looked = now();
-            let validity = match lease.check() {
-                Ok(validity) => validity,
-                Err(error) => {
-                    lost = Some(error.to_string());
-                    break;
+        let work_ends = Instant::now() + self.ttl.mul_f64(self.dice.between(0.4, 1.3));
+        let mut promised = Duration::ZERO;
+        let lost = loop {
+            // Before the look, so that the sum never lies beyond the true end.
+            let looked = asked.elapsed();
+            match lease.check() {
+                Err(error) => break Some(error.to_string()),
+                Ok(validity) if looked + validity > promised + 5 * MS => {
+                    promised = looked + validity;
+                    let validity_ms = Some(promised.as_secs_f64() * 1000.0);
+                    say(&Said::Got { token, validity_ms })?;
                 }
-            };
-            if looked + validity > until + 5 * MS {
-                until = looked + validity;
-                say(&Event::Renewed(held(until)));
+                Ok(_) => {}
             }
-            // The write is made ready. A worker stopped here is late when it goes on.
-            sleep(MS.mul_f64(self.dice.between(30.0, 100.0)));
-            lost = self.write(&lease, token.unwrap_or_else(|| micros(start)));
-        }
-        // This look promises the lease up to then: the record must not say less.
-        let looked = now();
-        let left = lease.check();
-        let until = left.as_ref().map_or(until, |validity| until.max(looked + *validity));
-        say(&Event::Held(held(now().min(until))));
-        // The worker may have been stopped after the last write.
-        let lost = lost.or_else(|| left.err().map(|error| error.to_string()));
+            if Instant::now() >= work_ends {
+                break None;
+            }
+            if say(&Said::Read {})? || say(&Said::Write {})? {
+                // The store has refused it, which is wrong where the lease still holds.
+                break lease.check().err().map(|error| error.to_string());
+            }
+        };
         if let Some(why) = lost {
-            say(&Event::Lost(Loss { worker, at: now(), why }));
+            if promised == Duration::ZERO {
+                // It was over before it could be told.
+                return say(&Said::Failed { why: Some(why) }).map(drop);
+            }
+            say(&Said::Lost { why: Some(why) })?;
             drop(lease);
-        } else if lease.blocking_release().is_err() {
-            say(&Event::Count(Count::ReleaseUnconfirmed));
+        } else {
+            say(&Said::Release {})?;
+            // Where no quorum confirms that, the keys expire.
+            drop(lease.blocking_release());
         }
-    }
-
-    /// Returns why the lock was lost, if it no longer holds after the write or the store refused. Without tokens the
-    /// time of the grant tells the record whose turn it was; no store could compare it, as clocks of machines differ.
-    fn write(&mut self, lease: &Lease, token: u64) -> Option<String> {
-        let (worker, fenced) = (self.part.number, self.part.fenced);
-        let before = now();
-        let accepted = self.store.write(0, token, fenced);
-        let after = now();
-        let lost = lease.check().err().map(|error| error.to_string());
-        let held = lost.is_none();
-        let (resource, reads) = (0, false);
-        say(&Event::Effect(Effect {
-            worker,
-            resource,
-            reads,
-            token,
-            before,
-            after,
-            accepted,
-            held,
-        }));
-        lost.or_else(|| (!accepted).then(|| "the store has refused it".to_owned()))
+        Some(())
     }
 }
 
-fn micros(time: Duration) -> u64 {
-    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
-}
-
-/// Writes one line. The process that started this one may be gone.
-fn say(event: &Event) {
-    drop(writeln!(std::io::stdout().lock(), "{event}"));
+/// Says a line, and waits for its answer: whether the store has refused it; none where the input has ended.
+fn say(said: &Said) -> Option<bool> {
+    let line = serde_json::to_string(said).ok()?;
+    writeln!(std::io::stdout().lock(), "{line}").ok()?;
+    let mut answer = String::new();
+    let read = std::io::stdin().read_line(&mut answer).ok()?;
+    (read > 0).then(|| answer.trim_end() == "stale")
 }

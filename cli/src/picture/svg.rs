@@ -87,7 +87,8 @@ pub(crate) fn escaped(text: &str) -> String {
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
-            c if c.is_control() => escaped.push(' '),
+            // XML has no room for these.
+            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => escaped.push(' '),
             c => escaped.push(c),
         }
     }
@@ -121,7 +122,7 @@ mod tests {
 
     #[test]
     fn text_is_no_markup() {
-        assert_eq!(escaped("<a b=\"c\"> & \u{1b}d"), "&lt;a b=&quot;c&quot;&gt; &amp;  d");
+        assert_eq!(escaped("<a b=\"c\"> & \u{1b}\u{ffff}d"), "&lt;a b=&quot;c&quot;&gt; &amp;   d");
         let mut svg = Svg::default();
         svg.text("t", (1.0, 2.0), "a<b");
         assert_eq!(svg.into_text(), "<text class=\"t\" x=\"1.0\" y=\"2.0\">a&lt;b</text>\n");

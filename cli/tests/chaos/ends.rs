@@ -23,7 +23,7 @@ use tempfile::TempDir;
 const SOON: Duration = Duration::from_secs(60);
 
 /// A run, and where it may leave things.
-struct Run {
+pub(super) struct Run {
     child: Child,
     temporary: TempDir,
     _out: TempDir,
@@ -37,6 +37,11 @@ struct Seen {
 
 impl Run {
     fn start() -> Self {
+        Self::start_with(&[], "chaos-worker")
+    }
+
+    /// Returns once a worker that has this in its command is stopped.
+    pub(super) fn start_with(args: &[&str], worker: &str) -> Self {
         let (temporary, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let mut command = Command::new(env!("CARGO_BIN_EXE_quorlock"));
         command.args([
@@ -51,14 +56,18 @@ impl Run {
             "1",
             "--json",
         ]);
-        command.args(["--seconds", "600", "--out"]).arg(out.path().join("run.svg"));
+        command.args(args).args(["--seconds", "600", "--out"]).arg(out.path().join("run.svg"));
         command.env("TMPDIR", temporary.path()).stdin(Stdio::null());
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let run = Self { child, temporary, _out: out };
         eventually("a worker is stopped", 2 * SOON, || {
-            run.left().iter().any(|seen| seen.stopped && seen.name.contains("chaos-worker"))
+            run.left().iter().any(|seen| seen.stopped && seen.name.contains(worker))
         });
         run
+    }
+
+    pub(super) fn kill(&self) {
+        self.signal(Signal::SIGKILL);
     }
 
     fn signal(&self, signal: Signal) {
@@ -73,7 +82,7 @@ impl Run {
     }
 
     #[track_caller]
-    fn nothing_is_left(&self) {
+    pub(super) fn nothing_is_left(&self) {
         eventually("no process is left", SOON, || {
             let left = self.left();
             left.iter().for_each(|seen| println!("left: {}", seen.name));

@@ -55,6 +55,16 @@ impl Companion {
         self.process.take_stdout().expect("the output is taken once")
     }
 
+    /// Its input, to be taken once, by whoever ends it then.
+    pub fn input(&mut self) -> ChildStdin {
+        self.input.take().expect("the input is taken once")
+    }
+
+    /// How it ended, once it has.
+    pub fn exited(&mut self) -> Option<String> {
+        self.process.exited()
+    }
+
     /// Writes a line to its input. A process that has ended does not hear it.
     pub fn say(&mut self, line: &str) {
         if let Some(input) = &mut self.input {
@@ -70,6 +80,11 @@ impl Companion {
     /// SIGSTOP, and waits until it has taken effect.
     pub fn pause(&mut self) {
         self.process.pause();
+    }
+
+    /// The same, where it may have ended by itself: false then, and nothing is done.
+    pub fn pause_unless_gone(&mut self) -> bool {
+        self.process.pause_unless_gone()
     }
 
     /// SIGCONT.

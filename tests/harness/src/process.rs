@@ -3,6 +3,7 @@
 //! A watchdog shell waits on a pipe that only this process holds open; when the test process dies
 //! in whatever way, the pipe closes and the shell kills the child. The watchdog is buried before
 //! the child is, so that it must never signal a process id that belongs to somebody else by then.
+//! Signals go to the child's group: it may be a shell, and what it runs is harmed with it.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
@@ -10,7 +11,7 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 use crate::eventually;
 
@@ -46,7 +47,7 @@ impl Process {
         });
         // `read` returns at the end of the pipe, since nothing is ever written to it.
         let watchdog = Command::new("/bin/sh")
-            .args(["-c", "read -r _; kill -9 \"$1\"", "quorlock-watchdog"])
+            .args(["-c", "read -r _; kill -9 \"-$1\"", "quorlock-watchdog"])
             .arg(child.id().to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
@@ -88,15 +89,35 @@ impl Process {
 
     /// SIGSTOP, and waits until the process has really stopped: the signal alone is asynchronous.
     pub(crate) fn pause(&mut self) {
-        let pid = Pid::from_child(&self.child);
         self.signal(Signal::STOP);
         if !self.paused {
             eventually("a process stops after SIGSTOP", Duration::from_secs(10), || {
-                let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
-                waitid(WaitId::Pid(pid), options).expect("the state of an own child").is_some()
+                self.has_stopped()
             });
         }
         self.paused = true;
+    }
+
+    fn has_stopped(&self) -> bool {
+        let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
+        let state = waitid(WaitId::Pid(Pid::from_child(&self.child)), options);
+        state.expect("the state of an own child").is_some()
+    }
+
+    /// The same for a child that may end by itself at any moment: false where it has ended.
+    pub(crate) fn pause_unless_gone(&mut self) -> bool {
+        if self.exited().is_some() {
+            return false;
+        }
+        self.send(Signal::STOP);
+        let mut gone = false;
+        eventually("a process stops after SIGSTOP, or ends", Duration::from_secs(10), || {
+            // A status that is not there to be waited for is that of a child that has ended.
+            gone = self.exited().is_some();
+            gone || self.has_stopped()
+        });
+        self.paused = !gone;
+        !gone
     }
 
     /// SIGCONT. The process answers whatever has arrived meanwhile.
@@ -110,7 +131,12 @@ impl Process {
         if let Some(status) = self.exited() {
             panic!("the process has already exited with {status}");
         }
-        kill_process(Pid::from_child(&self.child), signal).expect("signal to an own child");
+        self.send(signal);
+    }
+
+    /// To a child that has not been waited for, so that the number of its group is nobody else's.
+    fn send(&self, signal: Signal) {
+        kill_process_group(Pid::from_child(&self.child), signal).expect("signal to an own child");
     }
 }
 
@@ -119,7 +145,9 @@ impl Drop for Process {
         let _ = self.watchdog.kill();
         let _ = self.watchdog.wait();
         // SIGKILL also ends a stopped process.
-        let _ = self.child.kill();
+        if let Ok(None) = self.child.try_wait() {
+            let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+        }
         let _ = self.child.wait();
     }
 }

@@ -3,6 +3,7 @@
 
 use std::{
     io::{BufRead, BufReader, Read},
+    process::Command,
     sync::mpsc,
     time::{Duration, Instant},
 };
@@ -68,4 +69,33 @@ fn a_companion_hears_what_it_is_told_and_says_nothing_once_it_is_killed() {
     companion.kill();
     let rest: Vec<String> = output.collect();
     assert!(!rest.iter().any(|line| line == "echo ended"), "it has not come to its end: {rest:?}");
+}
+
+/// A shell that waits for another process is harmed with it.
+#[test]
+fn what_a_command_has_started_stops_and_ends_with_it() {
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", "(while :; do echo tick; sleep 0.01; done); true"]);
+    let mut companion = Companion::run(shell);
+    let (tell, ticks) = mpsc::channel();
+    let output = BufReader::new(companion.output());
+    let reader = std::thread::spawn(move || {
+        output.lines().map_while(Result::ok).for_each(|_| drop(tell.send(())));
+    });
+    ticks.recv_timeout(SOON).expect("it speaks");
+    assert!(companion.pause_unless_gone());
+    eventually("nothing more comes", SOON, || {
+        ticks.recv_timeout(Duration::from_millis(200)).is_err()
+    });
+    companion.resume();
+    ticks.recv_timeout(SOON).expect("it goes on");
+    companion.kill();
+    eventually("nobody holds the output open", SOON, || reader.is_finished());
+}
+
+#[test]
+fn whoever_is_gone_is_not_paused() {
+    let mut companion = Companion::run(Command::new("true"));
+    eventually("it has ended", SOON, || companion.exited().is_some());
+    assert!(!companion.pause_unless_gone());
 }

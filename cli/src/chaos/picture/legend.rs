@@ -41,7 +41,12 @@ fn items(story: &Story) -> Vec<(EpochMark, &'static str)> {
         ),
         (true, EpochMark::Class("lease"), "holds the lock"),
         (!story.history.losses.is_empty(), EpochMark::Narrow("lost"), "lost it"),
-        (killed, EpochMark::Class("kept"), "killed, and not yet free for others"),
+        (
+            // A lock of the user's may be free at once.
+            killed && !story.setting.theirs,
+            EpochMark::Class("kept"),
+            "killed, and not yet free for others",
+        ),
         (
             has(true, What::Stopped) || has(false, What::Stopped),
             EpochMark::Class("stopped"),

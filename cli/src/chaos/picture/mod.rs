@@ -71,7 +71,7 @@ pub(crate) fn draw(story: &Story) -> String {
     let width = (seconds * 18.0 + LEFT + RIGHT).clamp(1200.0, 8000.0);
     let text = 1200.0 - LEFT - RIGHT;
     let head = wrapped(&story.headline(), HEAD * 1.06, text);
-    let sub = [story.mode(), &story.figures()].map(|line| wrapped(line, SUB * 1.05, text)).concat();
+    let sub = [story.mode(), story.figures()].map(|line| wrapped(&line, SUB * 1.05, text)).concat();
     let band = 26.0 + count(head.len()) * 27.0 + count(sub.len()) * 18.0;
     let first = band + 62.0;
     let lock = first + STEP * count(nodes) + 68.0;
