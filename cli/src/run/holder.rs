@@ -11,6 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use quorlock::Redlock;
 use tokio::{
     io::{AsyncBufReadExt as _, BufReader, Lines},
     net::unix::pipe::Receiver,
@@ -80,7 +81,7 @@ async fn hold_and_tell(run: &Run, teller: &Teller, words: &mut Words) -> Result<
     let mut wait = longest.map(|wait| wait.saturating_sub(asked.elapsed()));
     loop {
         let (holds, least) = tokio::select! {
-            holds = run.want.acquire_to_stay(&redlock, wait) => holds?,
+            holds = acquire(run, &redlock, wait) => holds?,
             // The supervisor does not wait any more. Dropping the request undoes it.
             _ = words.next_line() => break,
         };
@@ -96,6 +97,26 @@ async fn hold_and_tell(run: &Run, teller: &Teller, words: &mut Words) -> Result<
     // Releases whatever was dropped on the way.
     let _ = redlock.shutdown().await;
     Ok(())
+}
+
+/// As was asked for, and for how long this process has to hold it at least.
+async fn acquire(
+    run: &Run,
+    redlock: &Redlock,
+    wait: Option<Duration>,
+) -> Result<(Holds, Option<Duration>), Failure> {
+    match run.once_per {
+        None => run.want.acquire_to_stay(redlock, wait).await,
+        Some(every) => run.want.acquire_once(redlock, wait, every).await.map(|holds| (holds, None)),
+    }
+}
+
+/// Says that the work is done, and gives a lease back that is not lost. Returns what stays, in words.
+async fn given_back(holds: Holds, is_done: bool, is_lost: bool) -> Option<String> {
+    // Work that is done is done, also where the lease was lost by then.
+    let unsaid = if is_done { holds.done().await.err() } else { None };
+    let left = if is_lost { None } else { holds.release().await.err() };
+    unsaid.map(|error| error.to_string()).or_else(|| left.map(|error| error.to_string()))
 }
 
 /// Says what becomes of the lease until the command is over. Returns whether there is to be another lease.
@@ -166,12 +187,12 @@ async fn until_over(
             }
             Some(Watched::Asked) => command = command.asked(),
             Some(Watched::Stays) => command = Command::Ended,
-            Some(word @ (Watched::Over | Watched::Again)) => {
+            Some(word @ (Watched::Over | Watched::Done | Watched::Again)) => {
                 let left = match holds.take() {
-                    Some(holds) if !is_lost => holds.release().await.err(),
-                    _ => None,
+                    Some(holds) => given_back(holds, word == Watched::Done, is_lost).await,
+                    None => None,
                 };
-                teller.say(Held::Over { left: left.map(|error| error.to_string()) });
+                teller.say(Held::Over { left });
                 return word == Watched::Again;
             }
             None => {

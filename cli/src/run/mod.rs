@@ -48,7 +48,7 @@ holds it (--busy-status makes it another), 69 too few nodes answer, 76 the lease
 refused something, 64 the command line is wrong, 78 the nodes or a setting are wrong, 126 the command cannot be started, 127 there is \
 none of that name.
 
-  quorlock run nightly-report --try --hold-at-least 30m -- /usr/local/bin/report     for cron, on each host
+  quorlock run nightly-report --try --once-per 1d -- /usr/local/bin/report           for cron, on each host
   quorlock run scheduler --elect -- /usr/local/bin/scheduler                         for a service, on each host")]
 pub(crate) struct Run {
     #[command(flatten)]
@@ -57,16 +57,19 @@ pub(crate) struct Run {
     #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 
+    /// Once in each period of this length, on whichever host comes first, as in `1d`: where it is done already, ends with status 0. The command has done it if its status is 0. A period begins half its length before a multiple of it, in UTC: a day lasts from noon to noon
+    #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with_all = ["also", "semaphore", "shared", "elect", "hold_at_least"])]
+    pub(crate) once_per: Option<Duration>,
     /// How long the command has between SIGTERM and SIGKILL where the lease is lost; it is taken out of the ttl, of which it is a third at most. By default 5 s, or that third
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) grace: Option<Duration>,
     /// The exit status where somebody else holds it
     #[arg(long, short = 'E', value_name = "STATUS", default_value_t = crate::exit::Status::Busy.code())]
     pub(crate) busy_status: u8,
-    /// Says nothing where somebody else holds it: for cron, which sends a mail of what is said
+    /// Says nothing where somebody else holds it, or it is done: for cron, which sends a mail of what is said
     #[arg(long, short = 'q')]
     pub(crate) quiet: bool,
-    /// Says what happens as an object of JSON a line, on standard error: waiting, acquired, lost, not_released, failed, over
+    /// Says what happens as an object of JSON a line, on standard error: waiting, acquired, already_done, lost, not_released, failed, over
     #[arg(long, conflicts_with = "quiet")]
     pub(crate) json: bool,
 }

@@ -103,9 +103,10 @@ impl Partner {
         }
     }
 
-    /// Tells it that the command is over, and waits until it has given the lease back. Returns what stays, in words.
-    pub(crate) async fn give_back(&mut self) -> Option<String> {
-        self.say(Watched::Over).await;
+    /// Tells it that the command is over, and whether its work is done, and waits until it has given the lease back. Returns
+    /// what stays, in words.
+    pub(crate) async fn give_back(&mut self, is_done: bool) -> Option<String> {
+        self.say(if is_done { Watched::Done } else { Watched::Over }).await;
         let left = self.over(GIVEN_BACK).await;
         // A node that is down may still have its key, which is then in nobody's way, and expires.
         let within = if left.is_some() { Duration::ZERO } else { TIDIED };

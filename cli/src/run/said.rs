@@ -22,6 +22,10 @@ pub(crate) enum Event {
         slot: Option<u8>,
         term: Option<String>,
     },
+    /// By whom and how long ago, and no command was started.
+    AlreadyDone {
+        reason: String,
+    },
     Lost {
         reason: String,
         command: Fate,
@@ -91,6 +95,7 @@ impl Event {
             Self::Failed { what: Status::Busy | Status::Broken, reason } => {
                 format!("`{resource}`: {reason}")
             }
+            Self::AlreadyDone { reason } => format!("`{resource}` is {reason}"),
             Self::NotReleased { reason } | Self::Failed { reason, .. } => reason.clone(),
         };
         Some(words)
@@ -104,6 +109,9 @@ impl Event {
 
 impl From<Failure> for Event {
     fn from(Failure { status, text }: Failure) -> Self {
-        Self::Failed { what: status, reason: text }
+        match status {
+            Status::Done => Self::AlreadyDone { reason: text },
+            what => Self::Failed { what, reason: text },
+        }
     }
 }

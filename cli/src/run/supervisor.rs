@@ -52,7 +52,7 @@ pub(crate) async fn supervise(run: Run) -> ExitCode {
         Err(failure) => {
             let status = failure.status;
             let busy = status == Status::Busy;
-            if !(busy && run.quiet) {
+            if !(run.quiet && (busy || status == Status::Done)) {
                 notes.say(failure);
             }
             if busy { run.busy_status } else { status.code() }
@@ -94,7 +94,7 @@ async fn supervised(run: &Run, notes: &Notes) -> Result<u8, Failure> {
                 if let Some(until) = granted.keep_until {
                     keep_out(until, &mut partner, &mut signals, notes).await;
                 }
-                if let Some(reason) = partner.give_back().await {
+                if let Some(reason) = partner.give_back(status == 0).await {
                     notes.say(Event::NotReleased { reason });
                 }
                 return Ok(status);
@@ -105,7 +105,7 @@ async fn supervised(run: &Run, notes: &Notes) -> Result<u8, Failure> {
                 return Err(Failure::new(Status::Failed, text));
             }
             Err(not_started) => {
-                let _ = partner.give_back().await;
+                let _ = partner.give_back(false).await;
                 return Err(not_started);
             }
         }

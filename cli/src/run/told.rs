@@ -62,6 +62,8 @@ pub(crate) enum Watched {
     Stays,
     /// It is over, with all of its group: the lease may be given back.
     Over,
+    /// The same, and its work is done.
+    Done,
     /// The lease was lost and the command is over: another campaign.
     Again,
 }

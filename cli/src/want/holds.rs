@@ -5,12 +5,15 @@
 use std::time::Duration;
 
 use quorlock::{
-    ExtendError, Leadership, Lease, LeaseSignal, LossReason, Permit, ReadLease, ReleaseError,
+    DoneError, DueLease, ExtendError, Leadership, Lease, LeaseSignal, LossReason, Permit,
+    ReadLease, ReleaseError,
 };
 
 /// A lease of any kind.
 pub(crate) enum Holds {
     Lease(Lease),
+    /// For work that is to be done once in a period.
+    Due(DueLease),
     Permit(Permit),
     Reader(ReadLease),
     Leader(Leadership),
@@ -20,6 +23,7 @@ impl Holds {
     pub(crate) fn signal(&self) -> LeaseSignal {
         match self {
             Self::Lease(lease) => lease.signal(),
+            Self::Due(lease) => lease.signal(),
             Self::Permit(permit) => permit.signal(),
             Self::Reader(lease) => lease.signal(),
             Self::Leader(leadership) => leadership.signal(),
@@ -29,6 +33,7 @@ impl Holds {
     pub(crate) fn owner(&self) -> String {
         match self {
             Self::Lease(lease) => lease.owner(),
+            Self::Due(lease) => lease.owner(),
             Self::Permit(permit) => permit.owner(),
             Self::Reader(lease) => lease.owner(),
             Self::Leader(leadership) => leadership.owner(),
@@ -55,6 +60,7 @@ impl Holds {
     pub(crate) async fn ending(&self) -> LossReason {
         match self {
             Self::Lease(lease) => lease.ending().await,
+            Self::Due(lease) => lease.ending().await,
             Self::Permit(permit) => permit.ending().await,
             Self::Reader(lease) => lease.ending().await,
             Self::Leader(leadership) => leadership.ending().await,
@@ -64,15 +70,25 @@ impl Holds {
     pub(crate) async fn extend(&self) -> Result<Duration, ExtendError> {
         match self {
             Self::Lease(lease) => lease.extend().await,
+            Self::Due(lease) => lease.extend().await,
             Self::Permit(permit) => permit.extend().await,
             Self::Reader(lease) => lease.extend().await,
             Self::Leader(leadership) => leadership.extend().await,
         }
     }
 
+    /// Says that the work is done, where it is to be done once in a period.
+    pub(crate) async fn done(&self) -> Result<(), DoneError> {
+        match self {
+            Self::Due(lease) => lease.done().await,
+            _ => Ok(()),
+        }
+    }
+
     pub(crate) async fn release(self) -> Result<(), ReleaseError> {
         match self {
             Self::Lease(lease) => lease.release().await,
+            Self::Due(lease) => lease.release().await,
             Self::Permit(permit) => permit.release().await,
             Self::Reader(lease) => lease.release().await,
             Self::Leader(leadership) => leadership.resign().await,

@@ -8,7 +8,7 @@ mod holds;
 use std::time::Duration;
 
 use clap::Args;
-use quorlock::{AcquireError, CampaignError, Redlock};
+use quorlock::{AcquireError, CampaignError, Once, OnceError, Redlock};
 
 pub(crate) use self::holds::Holds;
 use crate::{
@@ -156,6 +156,22 @@ impl Want {
             asked => asked.map(|holds| (holds, None)),
         };
         asked.map_err(|refused| self.failure(refused))
+    }
+
+    /// The same, where the work of this period is not done; otherwise a failure with the status `Done`.
+    pub(crate) async fn acquire_once(
+        &self,
+        redlock: &Redlock,
+        wait: Option<Duration>,
+        every: Duration,
+    ) -> Result<Holds, Failure> {
+        let request = with_more!(self, wait, None, redlock.try_acquire(&self.resource));
+        match request.once_per(every).await {
+            Ok(Once::Due(lease)) => Ok(Holds::Due(lease)),
+            Ok(done) => Err(Failure::new(Status::Done, done)),
+            Err(OnceError::Acquire(error)) => Err(self.not_acquired(&error)),
+            Err(error) => Err(Failure::new(Status::Usage, error)),
+        }
     }
 
     fn failure(&self, refused: Refused) -> Failure {

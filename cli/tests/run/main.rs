@@ -18,6 +18,7 @@ mod exclusion;
 mod host;
 mod kinds;
 mod machine;
+mod once;
 mod said;
 mod signals;
 mod statuses;
