@@ -205,6 +205,37 @@ fn the_metrics_say_what_happens() {
     exporter.is(r#"quorlock_releases_total{result="confirmed"}"#, 1.0);
     exporter.is("quorlock_leases_held{}", 0.0);
 
+    // By class: waits, one of them in vain, hand-overs in this process, and a loss.
+    let of = |name: &str| redlock.acquire(name).class("invoice");
+    let lease = of("classed").blocking().unwrap();
+    assert!(redlock.try_acquire("classed").class("invoice").blocking().is_err());
+    // Those that wait get the tokens of one round.
+    let mut waiting: Vec<_> = (0..3).map(|_| Box::pin(of("classed").into_future())).collect();
+    for next in &mut waiting {
+        let polled = next.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert!(matches!(polled, Poll::Pending));
+    }
+    lease.blocking_release().unwrap();
+    for next in waiting {
+        block_on(next).unwrap().blocking_release().unwrap();
+    }
+    let lost = of("classed").blocking().unwrap();
+    cluster.iter().for_each(|server| assert!(server.del("classed")));
+    block_on(lost.extend()).unwrap_err();
+    drop(lost);
+    exporter.is(r#"quorlock_acquires_total{class="invoice",outcome="acquired"}"#, 5.0);
+    exporter.is(r#"quorlock_acquires_total{class="invoice",outcome="contended"}"#, 1.0);
+    exporter.is(r#"quorlock_acquire_wait_seconds_count{class="invoice",outcome="acquired"}"#, 5.0);
+    let handed_on =
+        exporter.value(r#"quorlock_releases_total{class="invoice",result="handed_on"}"#);
+    assert!(handed_on > Some(0.0), "{handed_on:?}");
+    exporter.is(r#"quorlock_leases_lost_total{class="invoice",reason="gone"}"#, 1.0);
+    exporter.is(r#"quorlock_lease_held_seconds_count{class="invoice"}"#, 5.0);
+    // Those without a class, which are counted as before.
+    exporter.is("quorlock_lease_held_seconds_count{}", 2.0);
+    exporter.is(r#"quorlock_acquires_total{outcome="acquired"}"#, 2.0);
+    exporter.is("quorlock_leases_held{}", 0.0);
+
     // A node that is killed, and then a majority.
     cluster[2].kill();
     exporter.node_is(&addresses[2], "down");

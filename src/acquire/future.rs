@@ -56,7 +56,7 @@ impl<K: Kind> Acquire<K> {
             },
             wait_policy: self.wait_policy,
             through_outages: self.through_outages,
-            caller: Caller::current(),
+            caller: Caller::current(self.class),
         })
     }
 

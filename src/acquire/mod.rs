@@ -19,6 +19,7 @@ use crate::{
     lease::Lease,
     protocol::{Owner, RenewalPolicy, Target, WaitPolicy},
     runtime::block_on,
+    telemetry::Class,
 };
 
 /// A request for a lease of any [kind](Kind), such as [`Redlock::acquire`](crate::Redlock::acquire) makes. Await it, or call
@@ -57,6 +58,7 @@ pub struct Acquire<K: Kind = Exclusive> {
     alone: bool,
     /// The re-entrant handle that made the request, if one did.
     handle: Option<Arc<Handle>>,
+    class: Class,
     kind: PhantomData<fn() -> K>,
 }
 
@@ -80,6 +82,7 @@ impl<K: Kind> Acquire<K> {
             lock_delay: config.lock_delay,
             alone: false,
             handle: None,
+            class: Class::default(),
             kind: PhantomData,
             engine,
         }
@@ -179,6 +182,17 @@ impl<K: Kind> Acquire<K> {
     /// It must be longer than the slowest step of the work, or healthy work loses its lease.
     pub const fn heartbeat_within(mut self, interval: Duration) -> Self {
         self.renewal.heartbeat_within = Some(interval);
+        self
+    }
+
+    /// What metrics call this request and its lease: the label `class` of their waits, hold times, hand-overs and losses, as in
+    /// `invoice`. By default there is none.
+    ///
+    /// Name kinds of work, and never what is locked: each class is a series more of each metric. Beyond 100 in a process
+    /// all others are `other`. It has no effect without the feature `metrics`.
+    #[doc(alias = "label")]
+    pub fn class(mut self, name: &str) -> Self {
+        self.class = Class::of(name);
         self
     }
 
@@ -330,7 +344,9 @@ impl Acquire<Exclusive> {
     /// The same request of a handle that may hold the resource already.
     pub(crate) fn of_handle<K: Kind>(self, handle: Arc<Handle>) -> Acquire<K> {
         let Self { engine, target, from, ttl, min_validity, wait_policy, .. } = self;
-        let Self { through_outages, renewal, hold_at_least, linger, lock_delay, alone, .. } = self;
+        let Self {
+            through_outages, renewal, hold_at_least, linger, lock_delay, alone, class, ..
+        } = self;
         let (handle, kind) = (Some(handle), PhantomData);
         Acquire {
             engine,
@@ -346,6 +362,7 @@ impl Acquire<Exclusive> {
             lock_delay,
             alone,
             handle,
+            class,
             kind,
         }
     }

@@ -25,7 +25,7 @@ use super::{
 use crate::{
     error::{Ability, AcquireError, Unsupported},
     protocol::{Acquisition, says_at},
-    telemetry::metrics,
+    telemetry::{Counts, metrics},
 };
 
 /// An acquire under way, held by its caller. Dropping it gives up.
@@ -36,6 +36,7 @@ pub(crate) struct Acquiring {
     standing: Option<Standing>,
     /// Whether dropping it counts as abandoned.
     unanswered: bool,
+    counts: Counts,
     /// It has been polled before.
     has_waited: bool,
 }
@@ -95,7 +96,7 @@ impl Drop for Acquiring {
             if let Some(answer) = &mut self.answer {
                 answer.close();
                 if answer.try_recv().is_err() {
-                    metrics::acquire_abandoned();
+                    metrics::acquire_abandoned(self.counts);
                 }
             }
         }
@@ -132,6 +133,7 @@ impl Engine {
             answer: Some(receiver),
             standing: None,
             unanswered: true,
+            counts: asked.caller.counts,
             has_waited: false,
         };
         if !self.is_served() {

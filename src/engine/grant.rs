@@ -69,6 +69,7 @@ impl Grant {
         id: GrantId,
         owner: Owner,
         asked: &AcquireSpec,
+        now: Timestamp,
     ) -> Arc<Self> {
         Arc::new_cyclic(|grant| {
             let mut client = engine.client.lock();
@@ -76,7 +77,8 @@ impl Grant {
             let instead = instead.filter(|target| *target != resource.target());
             let instead = instead.map(|target| Box::new(target.clone()).into());
             if let Some(kept) = client.data_mut(id) {
-                (kept.grant, kept.caller) = (Weak::clone(grant), asked.caller.clone());
+                let caller = asked.caller.clone().holding(now);
+                (kept.grant, kept.caller) = (Weak::clone(grant), caller);
             }
             drop(client);
             Self {
@@ -183,7 +185,10 @@ impl Grant {
         match action {
             LeaseAction::Extend => {}
             LeaseAction::Warn(reason) => telemetry::lease_ending(held, reason),
-            LeaseAction::Lose(reason) => telemetry::lease_lost(held, reason),
+            LeaseAction::Lose(reason) => {
+                let now = self.engine.upgrade().map(|engine| engine.now());
+                telemetry::lease_lost(held, reason, now);
+            }
         }
         // Before a waiter is told, which may ask for it at once.
         if let LeaseAction::Lose(_) = action {

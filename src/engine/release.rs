@@ -33,11 +33,12 @@ impl Engine {
         let Releasing { token, caller, answer, report, .. } = releasing;
         let Released { target, owner, result, released: nodes, .. } = released;
         telemetry::released(Held { caller: &caller, target, owner: *owner, token }, nodes.len());
-        metrics::released(match result {
+        let result_of = match result {
             Ok(()) => "confirmed",
             Err(RoundLoss::NoQuorum) => "unconfirmed",
             Err(_) => "already_ended",
-        });
+        };
+        metrics::released(result_of, caller.counts);
         let result = self.result_of(released);
         report.into_iter().for_each(|report| report.note(&result));
         if let Some(answer) = answer {

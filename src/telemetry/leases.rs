@@ -5,7 +5,7 @@
 use std::{fmt::Display, time::Duration};
 
 use super::{Caller, NodeShown, metrics};
-use crate::protocol::{FencingToken, LossReason, Owner, RoundLoss, Target};
+use crate::protocol::{FencingToken, LossReason, Owner, RoundLoss, Target, Timestamp};
 
 /// A lease that was granted, as it is shown.
 #[derive(Clone, Copy, Debug)]
@@ -37,26 +37,29 @@ pub(crate) struct Asked<'a> {
 
 /// Lines of leases, in the span of their callers.
 macro_rules! of_leases {
-    ($($level:ident $name:ident($($argument:ident: $type:ty),*) [$($field:tt)*] $text:literal $(=> $counted:expr)?;)*) => {$(
-        pub(crate) fn $name(held: Held<'_>, $($argument: $type),*) {
+    ($held:ident: $($level:ident $name:ident($($argument:ident: $type:ty),*) [$($field:tt)*] $text:literal $(=> $counted:expr)?;)*) => {$(
+        pub(crate) fn $name($held: Held<'_>, $($argument: $type),*) {
             $($counted;)?
             event_for!(
-                $name, held.caller, $level, resource = %held.target, owner = %held.owner,
-                token = held.token.map(FencingToken::get), $($field)* $text
+                $name, $held.caller, $level, resource = %$held.target, owner = %$held.owner,
+                token = $held.token.map(FencingToken::get), $($field)* $text
             );
         }
     )*};
 }
 
 of_leases! {
-    DEBUG acquired(rounds: u32, waited: Duration) [rounds, ?waited,] "acquired" => metrics::acquired(waited);
+    held:
+    DEBUG acquired(rounds: u32, waited: Duration) [rounds, ?waited,] "acquired"
+        => metrics::acquired(waited, held.caller.counts);
     DEBUG released(confirmed: usize) [confirmed,] "released";
     DEBUG handed_on() [handed_on = true,] "released";
     DEBUG kept() [kept = true,] "released";
     DEBUG downgraded() [] "downgraded";
     DEBUG left(lock_delay: Duration) [?lock_delay,] "left for the lock-delay";
     WARN lease_ending(reason: LossReason) [%reason,] "lease ends soon";
-    WARN lease_lost(reason: LossReason) [%reason,] "lease lost" => metrics::lease_lost(reason);
+    WARN lease_lost(reason: LossReason, now: Option<Timestamp>) [%reason,] "lease lost"
+        => metrics::lease_lost(reason, held.caller.counts, now);
 }
 
 /// Lines of requests, in the span of their callers.
@@ -77,7 +80,7 @@ of_requests! {
     asked:
     DEBUG not_acquired(outcome: &'static str, error: &dyn Display)
         [outcome, rounds = asked.rounds, waited = ?asked.waited, %error,] "not acquired"
-        => metrics::not_acquired(outcome, asked.waited);
+        => metrics::not_acquired(outcome, asked.waited, asked.caller.counts);
     TRACE round_lost(owner: Owner, loss: RoundLoss, granted: usize)
         [%owner, ?loss, granted, rounds = asked.rounds, waited = ?asked.waited,] "round lost"
         => metrics::round_lost(loss);

@@ -11,7 +11,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::protocol::{ExtendOutcome, LossReason, RoundLoss};
+use super::Counts;
+use crate::protocol::{ExtendOutcome, LossReason, RoundLoss, Timestamp};
 
 /// Hands something to the recorder. Without the feature none of the arguments is looked at.
 #[cfg(feature = "metrics")]
@@ -51,6 +52,20 @@ fn fleet(name: &str) -> metrics::Label {
     metrics::Label::new("fleet", name.to_owned())
 }
 
+/// A label, and the class of what is counted where it has one.
+#[cfg(feature = "metrics")]
+fn of_class(counts: Counts, key: &'static str, value: &'static str) -> Vec<metrics::Label> {
+    let mut labels = class(counts);
+    labels.insert(0, metrics::Label::from_static_parts(key, value));
+    labels
+}
+
+#[cfg(feature = "metrics")]
+fn class(counts: Counts) -> Vec<metrics::Label> {
+    let label = |name| metrics::Label::from_static_parts("class", name);
+    counts.class.name().map(label).into_iter().collect()
+}
+
 /// Describes each metric to the recorder that is installed by now.
 pub(crate) fn describe() {
     #[cfg(feature = "metrics")]
@@ -71,6 +86,11 @@ pub(crate) fn describe() {
         );
         describe_gauge!("quorlock_acquires_in_line", "Acquires that wait for their turn");
         describe_gauge!("quorlock_leases_held", "Leases that are held");
+        describe_histogram!(
+            "quorlock_lease_held_seconds",
+            Unit::Seconds,
+            "From the grant of a lease to its end, by class"
+        );
         describe_counter!("quorlock_renewals_total", "Renewals and extensions, by result");
         describe_counter!("quorlock_leases_lost_total", "Leases that were lost, by reason");
         describe_counter!("quorlock_terms_total", "Terms of elections won by candidates here");
@@ -135,22 +155,24 @@ pub(crate) fn begin() {
     }
 }
 
-pub(super) fn acquired(waited: Duration) {
-    ended("acquired", waited);
+pub(super) fn acquired(waited: Duration, counts: Counts) {
+    ended("acquired", waited, counts);
 }
 
-pub(super) fn not_acquired(outcome: &'static str, waited: Duration) {
-    ended(outcome, waited);
+pub(super) fn not_acquired(outcome: &'static str, waited: Duration, counts: Counts) {
+    ended(outcome, waited, counts);
 }
 
-fn ended(outcome: &'static str, waited: Duration) {
-    record!(counter.increment(1), "quorlock_acquires_total", "outcome" => outcome);
-    record!(histogram.record(waited), "quorlock_acquire_wait_seconds", "outcome" => outcome);
+fn ended(outcome: &'static str, waited: Duration, counts: Counts) {
+    record!(counter.increment(1), "quorlock_acquires_total", of_class(counts, "outcome", outcome));
+    let labels = || of_class(counts, "outcome", outcome);
+    record!(histogram.record(waited), "quorlock_acquire_wait_seconds", labels());
 }
 
 /// The caller has gone away before the answer.
-pub(crate) fn acquire_abandoned() {
-    record!(counter.increment(1), "quorlock_acquires_total", "outcome" => "abandoned");
+pub(crate) fn acquire_abandoned(counts: Counts) {
+    let labels = || of_class(counts, "outcome", "abandoned");
+    record!(counter.increment(1), "quorlock_acquires_total", labels());
 }
 
 /// A round was won, so long after its start.
@@ -175,14 +197,30 @@ pub(crate) fn lease_begun() {
 }
 
 /// Its holder has given it back. To be called once, and not for one that was lost.
-pub(crate) fn lease_given_back() {
+pub(crate) fn lease_given_back(counts: Counts, now: Timestamp) {
     record!(gauge.decrement(1.0), "quorlock_leases_held");
+    held(counts, now);
+}
+
+/// Its holder has given it back, and the next one of this process has it.
+pub(crate) fn lease_handed_on(counts: Counts, now: Timestamp) {
+    held(counts, now);
+    released("handed_on", counts);
+}
+
+fn held(counts: Counts, now: Timestamp) {
+    if let Some(since) = counts.since {
+        let held = now.saturating_since(since);
+        record!(histogram.record(held), "quorlock_lease_held_seconds", class(counts));
+    }
 }
 
 /// It was lost before its holder gave it back.
-pub(super) fn lease_lost(reason: LossReason) {
+pub(super) fn lease_lost(reason: LossReason, counts: Counts, now: Option<Timestamp>) {
     record!(gauge.decrement(1.0), "quorlock_leases_held");
-    record!(counter.increment(1), "quorlock_leases_lost_total", "reason" => reason.name());
+    let labels = || of_class(counts, "reason", reason.name());
+    record!(counter.increment(1), "quorlock_leases_lost_total", labels());
+    now.into_iter().for_each(|now| held(counts, now));
 }
 
 /// A candidate of this process has been elected.
@@ -206,8 +244,8 @@ pub(crate) fn renewed(outcome: ExtendOutcome) {
 }
 
 /// A release is decided: by a quorum, by a hand-over, because the lease was over already, or not at all.
-pub(crate) fn released(result: &'static str) {
-    record!(counter.increment(1), "quorlock_releases_total", "result" => result);
+pub(crate) fn released(result: &'static str, counts: Counts) {
+    record!(counter.increment(1), "quorlock_releases_total", of_class(counts, "result", result));
 }
 
 pub(crate) fn release_retried(node: Labelled<'_>) {

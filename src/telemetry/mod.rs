@@ -10,9 +10,13 @@
 #![cfg_attr(not(feature = "tracing"), allow(unused_variables, clippy::missing_const_for_fn))]
 
 mod caller;
+mod class;
 pub(crate) mod metrics;
 
-pub(crate) use self::caller::Caller;
+pub(crate) use self::{
+    caller::{Caller, Counts},
+    class::Class,
+};
 
 /// Tells a subscriber of something: a level, and what its macro in `tracing` takes. A panic of the subscriber stays
 /// there. Without the feature none of the arguments is looked at.

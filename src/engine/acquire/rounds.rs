@@ -77,7 +77,7 @@ impl Engine {
         (took, counter): (Duration, Option<FencingToken>),
     ) {
         let Some(owner) = self.client.lock().keys(id).map(|(_, owner)| owner) else { return };
-        let grant = Grant::new(self, Arc::clone(&request.resource), id, owner, &request.asked);
+        let grant = Grant::new(self, Arc::clone(&request.resource), id, owner, &request.asked, now);
         // Held before any user code runs, which may panic: dropping it gives it back.
         let held = HeldTerm::new(grant.term(), Arc::clone(self));
         // A later shutdown finds it; after an earlier one, it is given back.

@@ -11,7 +11,7 @@ use super::{Grant, ReleaseAnswer};
 use crate::{
     engine::{Engine, client::Kept, release::Releasing},
     error::ReleaseError,
-    protocol::{End, EndedLease, Leases, LossReason, Moment},
+    protocol::{End, EndedLease, Leases, LossReason, Moment, Timestamp},
     shield::shielded,
     telemetry::{self, metrics},
 };
@@ -31,7 +31,8 @@ impl Drop for Ending<'_> {
             // A panic may be dropping this, and a second one would end the process.
             shielded(|| {
                 let end = End::Over(number, LossReason::LeftToExpire);
-                let ended = grant.end(|client| client.leave_to_expire(grant.id, end));
+                let now = engine.now();
+                let ended = grant.end(now, |client| client.leave_to_expire(grant.id, end));
                 if ended.is_some() {
                     engine.carry_out();
                 }
@@ -83,7 +84,7 @@ impl Grant {
             report: kept.report.clone(),
             counted: counted.take(),
         };
-        self.end(|client| client.give_back(self.id, end, releasing, &at))?;
+        self.end(at.now, |client| client.give_back(self.id, end, releasing, &at))?;
         engine.carry_out();
         Some(receiver)
     }
@@ -91,19 +92,21 @@ impl Grant {
     /// Ends it, once: it is in no list any more.
     fn end(
         &self,
+        now: Timestamp,
         end: impl FnOnce(&mut super::Client) -> Option<EndedLease>,
     ) -> Option<EndedLease> {
-        let (ended, hurries, kept) = {
+        let (ended, counts, hurries, kept) = {
             let mut client = self.client();
+            let counts = client.data(self.id).map(|kept| kept.caller.counts).unwrap_or_default();
             let ended = end(&mut client)?;
             let of_it = client.data_mut(self.id);
             let (hurries, kept) =
                 of_it.map(|of_it| (of_it.hurries.take(), of_it.kept.take())).unwrap_or_default();
-            (ended, hurries, kept)
+            (ended, counts, hurries, kept)
         };
         // A lost lease was counted when its loss was told.
         if ended.was_held {
-            metrics::lease_given_back();
+            metrics::lease_given_back(counts, now);
         }
         drop((hurries, kept));
         Some(ended)
@@ -118,7 +121,8 @@ impl Grant {
         // Dropping this wakes a shutdown that waits until none is held.
         let _counted = engine.count();
         let end = End::Over(number, LossReason::LeftToExpire);
-        let ended = self.end(|client| client.leave_to_expire(self.id, end));
+        let now = engine.now();
+        let ended = self.end(now, |client| client.leave_to_expire(self.id, end));
         if ended.is_some() {
             engine.carry_out();
             self.handle_changed();
@@ -156,7 +160,7 @@ impl Grant {
             let _counted = engine.count();
             let end = End::Left(number);
             if let Some(EndedLease { token, .. }) =
-                self.end(|client| client.leave_to_expire(self.id, end))
+                self.end(now, |client| client.leave_to_expire(self.id, end))
             {
                 let (caller, report) = {
                     let client = self.client();
@@ -164,7 +168,7 @@ impl Grant {
                     kept.map(|kept| (kept.caller.clone(), kept.report.clone())).unwrap_or_default()
                 };
                 report.iter().for_each(|report| report.note_left());
-                metrics::released("left");
+                metrics::released("left", caller.counts);
                 telemetry::left(self.held(&caller, token), self.lock_delay());
                 engine.carry_out();
                 self.handle_changed();

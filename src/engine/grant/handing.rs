@@ -36,7 +36,7 @@ impl Grant {
             // The caller of the lease before.
             let caller = client.data_mut(self.id).map(|kept| match &passed {
                 Passed::To(request, ..) => {
-                    mem::replace(&mut kept.caller, request.asked.caller.clone())
+                    mem::replace(&mut kept.caller, request.asked.caller.clone().holding(now))
                 }
                 Passed::Kept(_) => {
                     kept.kept = Some(Arc::clone(self));
@@ -55,8 +55,8 @@ impl Grant {
             Passed::Kept(wakeup) => {
                 // First: nothing else wakes the task before that.
                 engine.wake(wakeup);
-                metrics::released("kept");
-                metrics::lease_given_back();
+                metrics::released("kept", caller.counts);
+                metrics::lease_given_back(caller.counts, now);
                 telemetry::kept(self.held(&caller, before));
                 self.handle_changed();
                 true
@@ -83,7 +83,7 @@ impl Grant {
         let term = LeaseTerm::new(Arc::clone(self), number, token, request.asked.round.ttl);
         let term = HeldTerm::new(term, Arc::clone(engine));
         engine.wake(wakeup);
-        metrics::released("handed_on");
+        metrics::lease_handed_on(before.caller.counts, now);
         telemetry::handed_on(before);
         // Watchers of the lease term before learn that it is over.
         self.handle_changed();

@@ -33,7 +33,7 @@ impl Grant {
             if resumed.is_some()
                 && let Some(kept) = client.data_mut(self.id)
             {
-                kept.caller = asked.caller.clone();
+                kept.caller = asked.caller.clone().holding(at.now);
             }
             resumed
         };
