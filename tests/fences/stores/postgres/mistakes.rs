@@ -3,7 +3,7 @@
 use super::{FILE, code, database, join, server};
 
 /// Statements, and the SQLSTATE of each. The row 42 and the resource `note:42` have the token 9, the row 43 has none.
-const MISTAKES: [(&str, &str); 15] = [
+const MISTAKES: [(&str, &str); 16] = [
     ("UPDATE invoice SET paid = TRUE WHERE id = 42", "QL002"),
     ("UPDATE invoice SET paid = TRUE", "QL002"),
     ("UPDATE invoice SET paid = TRUE, fence = NULL WHERE id = 42", "QL002"),
@@ -25,6 +25,7 @@ const MISTAKES: [(&str, &str); 15] = [
     ("SELECT move_fence('note:42', NULL)", "QL002"),
     ("SELECT move_fence('note:42', 0)", "QL002"),
     ("SELECT move_fence(NULL, 10)", "QL002"),
+    ("INSERT INTO fence VALUES ('note:43', 0)", "23514"),
 ];
 
 const BEFORE: &str = "
