@@ -2,6 +2,7 @@
 
 #[path = "../../../examples/fences/object_store.rs"]
 #[allow(dead_code, unreachable_pub, reason = "the file is for users")]
+#[deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 mod fenced;
 
 /// The same without its comparison, and with a put that asks for no version: `build.rs` makes both.
