@@ -118,6 +118,23 @@ async fn a_row_that_was_deleted_is_fenced_by_its_resource() {
     client.batch_execute(insert).await.expect("the control: the column alone lets it in");
 }
 
+/// What the file says of its triggers: these go round them.
+#[tokio::test]
+async fn what_the_triggers_cannot_see_is_let_in() {
+    let Some(server) = server() else { return };
+    let client = database(&server, "unseen", FILE).await;
+    client.batch_execute(BEFORE).await.unwrap();
+    let mapper = "UPDATE invoice SET paid = TRUE, fence = fence WHERE id = 42";
+    assert_eq!(client.execute(mapper, &[]).await.unwrap(), 1);
+    let merge = "MERGE INTO invoice USING (VALUES (42), (43)) AS of (id) ON invoice.id = of.id
+        WHEN MATCHED AND of.id = 42 THEN UPDATE SET paid = FALSE
+        WHEN MATCHED THEN UPDATE SET fence = 9";
+    match client.execute(merge, &[]).await {
+        Ok(rows) => assert_eq!(rows, 2),
+        Err(error) => assert_eq!(code(&error), "42601", "before 15 there is none: {error:?}"),
+    }
+}
+
 /// Two services may have a fence each, in schemas of their own; a caller's search path chooses no table.
 #[tokio::test]
 async fn the_function_moves_the_fence_of_its_own_schema() {
