@@ -14,7 +14,7 @@ use axum::{
     routing::get,
 };
 use quorlock::FencingToken;
-use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
 use tokio::task::spawn_blocking;
 
 /// The header that bears the token.
@@ -30,7 +30,7 @@ impl Database {
         Self(Arc::new(Mutex::new(connection)))
     }
 
-    /// One transaction, which holds the write lock from its beginning. A panic of the work undoes it.
+    /// One transaction. What moves the fence takes the write lock, so that comes first. A panic of the work undoes it.
     async fn transaction<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
@@ -38,8 +38,7 @@ impl Database {
         let connection = Arc::clone(&self.0);
         let transaction = spawn_blocking(move || {
             let mut connection = connection.lock().unwrap_or_else(PoisonError::into_inner);
-            let transaction =
-                connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let transaction = connection.transaction()?;
             let done = work(&transaction)?;
             transaction.commit()?;
             Ok(done)

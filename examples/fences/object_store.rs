@@ -88,7 +88,7 @@ pub fn split(bytes: &[u8]) -> Option<(FencingToken, &[u8])> {
 ///
 /// # Errors
 ///
-/// [`Refused`]. A stale write that lost a race may have been the newest for a moment, and keeps still earlier ones out.
+/// [`Refused`].
 pub async fn append(
     store: &dyn ObjectStore,
     folder: &Path,
@@ -96,21 +96,21 @@ pub async fn append(
     bytes: Vec<u8>,
 ) -> Result<(), Refused> {
     let bytes = PutPayload::from(bytes);
-    let mut count = match largest(store, folder, token).await? {
+    let mut count = match of_folder(store, folder).await? {
+        Some((largest, ..)) if largest > token => return Err(Refused::Stale(largest)),
         Some((of, count, _)) if of == token => count.saturating_add(1),
         _ => 0,
     };
     loop {
         let path = folder.clone().join(format!("{token}-{count}"));
         match store.put_opts(&path, bytes.clone(), PutMode::Create.into()).await {
-            Ok(_) => break,
+            // A later holder that came in between counts all the same: its name is larger.
+            Ok(_) => return Ok(()),
             // Of another task of this holder.
             Err(Error::AlreadyExists { .. }) => count = count.saturating_add(1),
             Err(error) => return Err(error.into()),
         }
     }
-    // One that came in between has not seen this one, and counts.
-    largest(store, folder, token).await.map(drop)
 }
 
 /// The newest write in the folder, if there is any, and its token: a holder with a smaller one is too late.
@@ -135,18 +135,6 @@ pub async fn newest(
 
 /// The write with the largest name: its token, its count among those of the token, and where it is.
 type Write = (FencingToken, u64, Path);
-
-/// The largest name, unless that is of a later holder.
-async fn largest(
-    store: &dyn ObjectStore,
-    folder: &Path,
-    token: FencingToken,
-) -> Result<Option<Write>, Refused> {
-    match of_folder(store, folder).await? {
-        Some((largest, ..)) if largest > token => Err(Refused::Stale(largest)),
-        largest => Ok(largest),
-    }
-}
 
 /// The largest name in the folder. Others than those of writes are none.
 async fn of_folder(store: &dyn ObjectStore, folder: &Path) -> Result<Option<Write>, Error> {

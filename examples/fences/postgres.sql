@@ -39,7 +39,8 @@ END $$;
 --
 -- An UPDATE that does not set the column is refused too. The triggers cannot see:
 --   - a DELETE, which takes the fence with it, and an INSERT after it: move the fence of the resource before these;
---   - an old token that is written back as it was read, as some mappers do with all columns: exclude this one there.
+--   - an old token that is written back as it was read, as some mappers do with all columns: exclude this one there;
+--   - a MERGE of which one UPDATE sets the column and another does not.
 CREATE PROCEDURE add_fence(to_table regclass) LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
     EXECUTE format('ALTER TABLE %s ADD COLUMN IF NOT EXISTS fence bigint NOT NULL DEFAULT 0', to_table);

@@ -10,7 +10,13 @@ const FAULTS: [Fault; 2] = [
         "comparison",
         &[("if largest > token {", "if false {"), ("if largest > token =>", "if false =>")],
     ),
-    ("version", &[("PutMode::Update(version)", "{ drop(version); PutMode::Overwrite }")]),
+    (
+        "version",
+        &[
+            ("PutMode::Update(version)", "{ drop(version); PutMode::Overwrite }"),
+            ("(Vec::new(), PutMode::Create)", "(Vec::new(), PutMode::Overwrite)"),
+        ],
+    ),
 ];
 
 fn main() {

@@ -27,24 +27,8 @@ struct Write {
     accepted: bool,
 }
 
-/// What a write leaves that was refused.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Refused {
-    Nothing,
-    /// It keeps earlier holders out, as an accepted one does.
-    Fence,
-}
-
-/// Lets writers at the store that `connect` reaches, and judges. Refused ones leave nothing.
+/// Lets writers at the store that `connect` reaches, and judges.
 pub(crate) fn judged<S: Store, C: AsyncFn() -> S + Sync>(connect: C) -> Result<(), String> {
-    judged_where(Refused::Nothing, connect)
-}
-
-/// The same, for a store where refused ones leave that.
-pub(crate) fn judged_where<S: Store, C: AsyncFn() -> S + Sync>(
-    leaves: Refused,
-    connect: C,
-) -> Result<(), String> {
     let (clock, latest) = (AtomicU64::new(0), AtomicU64::new(1000));
     let tick = || clock.fetch_add(1, Ordering::SeqCst);
     let writer = || {
@@ -68,7 +52,7 @@ pub(crate) fn judged_where<S: Store, C: AsyncFn() -> S + Sync>(
     });
     let look = || alone(async { connect().await.look().await });
     let last = thread::scope(|scope| scope.spawn(look).join().expect("a reader"));
-    judge(&history, last.parse().expect("the value is a token"), leaves)
+    judge(&history, last.parse().expect("the value is a token"))
 }
 
 /// Runs it on this thread.
@@ -77,7 +61,7 @@ pub(crate) fn alone<T>(work: impl Future<Output = T>) -> T {
     runtime.expect("a runtime").block_on(work)
 }
 
-fn judge(history: &[Write], last: u64, leaves: Refused) -> Result<(), String> {
+fn judge(history: &[Write], last: u64) -> Result<(), String> {
     let accepted = || history.iter().filter(|write| write.accepted);
     for write in history {
         // So the accepted tokens of each writer do not fall either.
@@ -88,10 +72,8 @@ fn judge(history: &[Write], last: u64, leaves: Refused) -> Result<(), String> {
         {
             return Err(format!("{write:?} was taken after {other:?}"));
         }
-        let keeps_out = |other: &Write| {
-            (other.accepted || leaves == Refused::Fence) && other.called < write.answered
-        };
-        if !write.accepted && !history.iter().any(|other| larger(&other) && keeps_out(other)) {
+        let mut meanwhile = accepted().filter(|other| other.called < write.answered);
+        if !write.accepted && !meanwhile.any(|other| larger(&other)) {
             return Err(format!("{write:?} was refused, and nobody had a larger token"));
         }
     }
@@ -107,7 +89,6 @@ fn judge(history: &[Write], last: u64, leaves: Refused) -> Result<(), String> {
 #[test]
 fn a_history_is_judged_by_what_was_taken_and_what_was_refused() {
     let write = |token, called, answered, accepted| Write { token, called, answered, accepted };
-    let judge = |history: &[Write], last| judge(history, last, Refused::Nothing);
     let first = write(5, 0, 1, true);
     judge(&[first, write(4, 2, 3, false)], 5).unwrap();
     judge(&[write(5, 0, 3, true), write(4, 1, 2, true), write(3, 4, 5, false)], 5).unwrap();
@@ -119,5 +100,4 @@ fn a_history_is_judged_by_what_was_taken_and_what_was_refused() {
     assert!(overwritten.unwrap_err().contains("is there in the end"));
     let by_refused = [write(4, 0, 5, false), write(3, 1, 2, false), write(5, 3, 4, true)];
     assert!(judge(&by_refused, 5).unwrap_err().contains("was refused"));
-    self::judge(&by_refused, 5, Refused::Fence).unwrap();
 }

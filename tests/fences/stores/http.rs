@@ -3,6 +3,7 @@
 // Only what the test uses is used.
 #[path = "../../../examples/fences/axum.rs"]
 #[allow(dead_code, unreachable_pub, reason = "the file is for users")]
+#[deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 mod fenced;
 
 use std::net::SocketAddr;

@@ -2,6 +2,7 @@
 
 #[path = "../../../examples/fences/object_store.rs"]
 #[allow(dead_code, unreachable_pub, reason = "the file is for users")]
+#[deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 mod fenced;
 
 /// The same without its comparison, and with a put that asks for no version: `build.rs` makes both.
@@ -24,11 +25,7 @@ use object_store::{
 };
 use quorlock::FencingToken;
 
-use super::{
-    Store,
-    crowd::{self, Refused},
-    late,
-};
+use super::{Store, crowd, late};
 
 type Shared = Arc<dyn ObjectStore>;
 
@@ -140,7 +137,7 @@ fn of_many_writers_to_an_object_none_writes_after_a_later_one() {
     crowd::judged(async || Replacing(store.clone())).unwrap();
     let (_directory, local) = local();
     for store in [memory(), local] {
-        crowd::judged_where(Refused::Fence, async || Appending(store.clone())).unwrap();
+        crowd::judged(async || Appending(store.clone())).unwrap();
     }
 }
 
@@ -161,14 +158,14 @@ fn without_its_comparison_the_history_of_an_object_is_found_out() {
     let found = crowd::judged(async || Careless(store.clone()));
     assert!(found.unwrap_err().contains("was taken after"));
     let (_directory, local) = local();
-    let found = crowd::judged_where(Refused::Fence, async || CarelessAppending(local.clone()));
+    let found = crowd::judged(async || CarelessAppending(local.clone()));
     assert!(found.unwrap_err().contains("was taken after"));
 }
 
 /// A later holder writes between the comparison of an earlier one and its put. Whether the earlier one was let in, how often
 /// it tried, and what is there.
 macro_rules! overtaken {
-    ($($file:ident)::+) => {{
+    ($($file:ident)::+, $before:expr) => {{
         let store = memory();
         let tries = Cell::new(0);
         let put = |token, text: &'static str| {
@@ -177,7 +174,9 @@ macro_rules! overtaken {
             let later = fenced::replace(&store, &path, token, |_| text.into());
             crowd::alone(later).unwrap();
         };
-        put(5, "begun");
+        if let Some(text) = $before {
+            put(5, text);
+        }
         let (early, path) = (FencingToken::new(5), path());
         let change = |_| {
             if tries.replace(tries.get() + 1) == 0 {
@@ -192,8 +191,11 @@ macro_rules! overtaken {
 
 #[test]
 fn a_writer_that_is_overtaken_between_comparison_and_put_is_refused() {
-    assert_eq!(overtaken!(fenced), (false, 1, "9\nof the ninth".to_owned()));
-    assert_eq!(overtaken!(planted::version), (true, 1, "5\nlate".to_owned()), "the control");
+    for before in [Some("begun"), None] {
+        let (refused, late) = ("9\nof the ninth".to_owned(), "5\nlate".to_owned());
+        assert_eq!(overtaken!(fenced, before), (false, 1, refused), "{before:?}");
+        assert_eq!(overtaken!(planted::version, before), (true, 1, late), "the control");
+    }
 }
 
 /// What a reader makes of the object is another text with each token: so it has another ETag where that is a digest.

@@ -236,7 +236,7 @@ async fn several_statements_behind_the_fence_are_done_all_or_none() {
 }
 
 /// What goes round a fence by mistake, with the beginning of what SQLite says. The row has the token 9.
-const MISTAKES: [(&str, &str); 15] = [
+const MISTAKES: [(&str, &str); 17] = [
     ("UPDATE invoice SET paid = TRUE WHERE id = 42", "no fencing token: the UPDATE"),
     ("UPDATE invoice SET paid = TRUE, fence = NULL WHERE id = 42", "no fencing token: what"),
     ("UPDATE invoice SET paid = TRUE, fence = 'nine' WHERE id = 42", "no fencing token: what"),
@@ -254,6 +254,8 @@ const MISTAKES: [(&str, &str); 15] = [
     ("REPLACE INTO fence (resource, token) VALUES ('note:42', NULL)", "NOT NULL constraint failed"),
     ("REPLACE INTO fence (resource, token) VALUES ('note:42', 'nine')", "CHECK constraint failed"),
     ("REPLACE INTO fence (resource, token) VALUES ('note:42', 0)", "stale fencing token"),
+    ("REPLACE INTO fence (resource, token) VALUES ('note:43', 0)", "CHECK constraint failed"),
+    ("INSERT INTO invoice (id, fence) VALUES (44, -1)", "CHECK constraint failed"),
     ("UPDATE fence SET token = 8", "stale fencing token"),
 ];
 
@@ -295,7 +297,10 @@ fn a_statement_that_forgets_the_token_changes_nothing_in_sqlite() {
         ] {
             assert_eq!(database.execute(statement, []).unwrap(), rows, "{statement}");
         }
-        let error = database.execute("UPDATE invoice SET paid = TRUE", []).unwrap_err().to_string();
+        let error = database
+            .execute("UPDATE invoice SET paid = TRUE WHERE id = 43", [])
+            .unwrap_err()
+            .to_string();
         assert!(error.starts_with("no fencing token"), "{error}");
     }
 }

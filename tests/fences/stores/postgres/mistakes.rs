@@ -3,7 +3,7 @@
 use super::{FILE, code, database, join, server};
 
 /// Statements, and the SQLSTATE of each. The row 42 and the resource `note:42` have the token 9, the row 43 has none.
-const MISTAKES: [(&str, &str); 15] = [
+const MISTAKES: [(&str, &str); 16] = [
     ("UPDATE invoice SET paid = TRUE WHERE id = 42", "QL002"),
     ("UPDATE invoice SET paid = TRUE", "QL002"),
     ("UPDATE invoice SET paid = TRUE, fence = NULL WHERE id = 42", "QL002"),
@@ -25,6 +25,7 @@ const MISTAKES: [(&str, &str); 15] = [
     ("SELECT move_fence('note:42', NULL)", "QL002"),
     ("SELECT move_fence('note:42', 0)", "QL002"),
     ("SELECT move_fence(NULL, 10)", "QL002"),
+    ("INSERT INTO fence VALUES ('note:43', 0)", "23514"),
 ];
 
 const BEFORE: &str = "
@@ -115,6 +116,23 @@ async fn a_row_that_was_deleted_is_fenced_by_its_resource() {
     let insert = "INSERT INTO invoice (id, fence) VALUES (42, 5)";
     assert_eq!(behind(5, insert).await.unwrap_err(), "QL001");
     client.batch_execute(insert).await.expect("the control: the column alone lets it in");
+}
+
+/// What the file says of its triggers: these go round them.
+#[tokio::test]
+async fn what_the_triggers_cannot_see_is_let_in() {
+    let Some(server) = server() else { return };
+    let client = database(&server, "unseen", FILE).await;
+    client.batch_execute(BEFORE).await.unwrap();
+    let mapper = "UPDATE invoice SET paid = TRUE, fence = fence WHERE id = 42";
+    assert_eq!(client.execute(mapper, &[]).await.unwrap(), 1);
+    let merge = "MERGE INTO invoice USING (VALUES (42), (43)) AS of (id) ON invoice.id = of.id
+        WHEN MATCHED AND of.id = 42 THEN UPDATE SET paid = FALSE
+        WHEN MATCHED THEN UPDATE SET fence = 9";
+    match client.execute(merge, &[]).await {
+        Ok(rows) => assert_eq!(rows, 2),
+        Err(error) => assert_eq!(code(&error), "42601", "before 15 there is none: {error:?}"),
+    }
 }
 
 /// Two services may have a fence each, in schemas of their own; a caller's search path chooses no table.
