@@ -78,6 +78,7 @@ const orders = {
       (error) => (error instanceof Busy ? "busy" : error instanceof NoQuorum ? "no_quorum" : `error ${error.message.split("\n")[0]}`),
     ),
   check: () => lease.check().then((left) => `held ${Math.round(left)}`, lost),
+  "is-lost": () => lease.signal.aborted,
   release: () => lease.release().then(() => "released", lost),
   told: () => told(() => {}),
   kill: (pid) => told(() => process.kill(Number(pid), "SIGKILL")),

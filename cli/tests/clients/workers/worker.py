@@ -117,6 +117,7 @@ def attempt(what, well):
 ORDERS = {
     "hold": hold,
     "check": lambda: attempt(lambda: lease.check(), lambda left: f"held {left * 1000:.0f}"),
+    "is-lost": lambda: str(lease.lost.is_set()).lower(),
     "release": lambda: attempt(lambda: lease.release(), lambda _: "released"),
     "told": lambda: told(lambda: None),
     "kill": lambda pid: told(lambda: os.kill(int(pid), signal.SIGKILL)),

@@ -132,6 +132,8 @@ func answer(order string, words []string) string {
 	case "check":
 		left, err := lease.Check()
 		return unlessLost(fmt.Sprint("held ", left.Milliseconds()), err)
+	case "is-lost":
+		return fmt.Sprint(lease.Context.Err() != nil)
 	case "release":
 		return unlessLost("released", lease.Release())
 	case "told", "stop":
