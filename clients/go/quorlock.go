@@ -43,16 +43,18 @@ type event struct {
 func Hold(ctx context.Context, name string, options ...string) (*Lease, error) {
 	program := append(filepath.SplitList(os.Getenv("QUORLOCK_BIN")), "quorlock")[0]
 	options = append([]string{"hold", "--json", "--caller", fmt.Sprint(os.Getpid())}, append(options, "--", name)...)
-	l := &Lease{helper: exec.Command(program, options...), answers: make(chan event), ended: make(chan error, 1)}
+	l := &Lease{helper: exec.Command(program, options...), answers: make(chan event, 2), ended: make(chan error, 1)}
 	l.Context, l.cancel = context.WithCancel(context.Background())
+	l.helper.Stderr = os.Stderr
+	output, err := l.helper.StdoutPipe()
+	if l.input, _ = l.helper.StdinPipe(); err == nil && l.input != nil {
+		err = l.helper.Start()
+	}
+	if err != nil || l.input == nil {
+		return nil, fmt.Errorf("quorlock cannot be started, or has no pipe: %w", err)
+	}
 	l.late = time.AfterFunc(1<<62, func() { l.end(fmt.Errorf("%w: no answer in time", ErrLost)); l.helper.Process.Kill() })
 	l.again = time.AfterFunc(1<<62, func() { l.Check() })
-	l.helper.Stderr = os.Stderr
-	l.input, _ = l.helper.StdinPipe()
-	output, _ := l.helper.StdoutPipe()
-	if err := l.helper.Start(); err != nil { // Also where there is no pipe.
-		return nil, fmt.Errorf("quorlock cannot be started: %w", err)
-	}
 	go l.listen(json.NewDecoder(output))
 	select {
 	case l.event = <-l.answers:
@@ -60,7 +62,7 @@ func Hold(ctx context.Context, name string, options ...string) (*Lease, error) {
 	case <-ctx.Done():
 		l.end(ctx.Err())
 	}
-	_, err := l.Check() // From here on it is known until when.
+	_, err = l.Check() // From here on it is known until when.
 	return l, err
 }
 
@@ -92,17 +94,14 @@ func (l *Lease) Release() error {
 }
 
 func (l *Lease) end(why error) {
-	l.over.Do(func() { l.why = why; l.late.Stop(); l.input.Close(); l.cancel() })
+	l.over.Do(func() { l.why = why; l.late.Stop(); l.again.Stop(); l.input.Close(); l.cancel() })
 }
 
 func (l *Lease) listen(lines *json.Decoder) {
 	reason := ""
 	for e := (event{}); lines.Decode(&e) == nil; e = (event{}) {
 		if e.Event == "granted" || e.Event == "held" {
-			select {
-			case l.answers <- e:
-			case <-l.Context.Done():
-			}
+			l.answers <- e
 		} else if reason = e.Reason; e.Event == "lost" {
 			l.end(fmt.Errorf("%w: %s", ErrLost, e.Reason))
 		}

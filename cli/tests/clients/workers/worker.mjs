@@ -61,6 +61,7 @@ async function cycles(name, times) {
     last = await withLease(name, {}, async (held) => {
       await held.check();
       if (held.token <= last) throw new Error("tokens rise");
+      if (at % 10 === 0 && (await orders.hold(name, "wait=0s")) !== "busy") throw new Error("it is busy");
       return held.token;
     });
   }

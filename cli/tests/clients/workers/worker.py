@@ -85,10 +85,12 @@ def cycles(name, times):
     with quorlock.hold(name):
         pass
     before, last = settled(), 0
-    for _ in range(int(times)):
+    for at in range(int(times)):
         with quorlock.hold(name) as held:
             held.check()
             assert held.token > last, "tokens rise"
+            if at % 10 == 0:
+                assert hold(name, "wait=0s") == "busy"
             last = held.token
     after = settled()
     return f"cycles {before[0]} {after[0]} {after[1]}"
