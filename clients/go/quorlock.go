@@ -21,8 +21,7 @@ var ErrBusy, ErrNoQuorum, ErrLost = errors.New("busy"), errors.New("no quorum"),
 type Lease struct {
 	event                       // Resource, Owner, Token (larger than that of every lease before), Slot, Term.
 	Context     context.Context // Done once the lease is over, by a release too.
-	cancel      context.CancelFunc
-	over        sync.Once
+	end         func(why error) // The first reason counts.
 	why         error
 	helper      *exec.Cmd
 	input       io.WriteCloser
@@ -43,8 +42,12 @@ type event struct {
 func Hold(ctx context.Context, name string, options ...string) (*Lease, error) {
 	program := append(filepath.SplitList(os.Getenv("QUORLOCK_BIN")), "quorlock")[0]
 	options = append([]string{"hold", "--json", "--caller", fmt.Sprint(os.Getpid())}, append(options, "--", name)...)
-	l := &Lease{helper: exec.Command(program, options...), answers: make(chan event, 2), ended: make(chan error, 1)}
-	l.Context, l.cancel = context.WithCancel(context.Background())
+	held, cancel := context.WithCancel(context.Background())
+	l := &Lease{Context: held, helper: exec.Command(program, options...), answers: make(chan event, 2), ended: make(chan error, 1)}
+	var over sync.Once
+	l.end = func(e error) {
+		over.Do(func() { l.why = e; l.late.Stop(); l.again.Stop(); l.input.Close(); cancel() })
+	}
 	l.helper.Stderr = os.Stderr
 	output, err := l.helper.StdoutPipe()
 	if l.input, _ = l.helper.StdinPipe(); err == nil && l.input != nil {
@@ -93,10 +96,6 @@ func (l *Lease) Release() error {
 	return <-l.ended
 }
 
-func (l *Lease) end(why error) {
-	l.over.Do(func() { l.why = why; l.late.Stop(); l.again.Stop(); l.input.Close(); l.cancel() })
-}
-
 func (l *Lease) listen(lines *json.Decoder) {
 	reason := ""
 	for e := (event{}); lines.Decode(&e) == nil; e = (event{}) {
@@ -106,7 +105,8 @@ func (l *Lease) listen(lines *json.Decoder) {
 			l.end(fmt.Errorf("%w: %s", ErrLost, e.Reason))
 		}
 	}
-	err := l.helper.Wait() // As "exit status 78".
+	l.helper.Process.Kill() // Where it has said what is no event. At its end that changes nothing.
+	err := l.helper.Wait()
 	if kind := (map[int]error{69: ErrNoQuorum, 75: ErrBusy, 76: ErrLost, -1: ErrLost})[l.helper.ProcessState.ExitCode()]; kind != nil {
 		err = kind
 	}
@@ -114,6 +114,7 @@ func (l *Lease) listen(lines *json.Decoder) {
 		err = fmt.Errorf("%w: %s (quorlock hold: %v)", err, reason, l.helper.ProcessState)
 		l.end(err)
 	}
+	l.end(io.ErrUnexpectedEOF) // Of a program that is not quorlock.
 	l.ended <- err
 	close(l.ended)
 }

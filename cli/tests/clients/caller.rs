@@ -118,6 +118,11 @@ pub(crate) struct Caller {
 impl Caller {
     /// Starts it; nothing where its language is not installed.
     pub(crate) fn start(language: Language, fleet: &Fleet) -> Option<Self> {
+        Self::start_by(language, fleet, env!("CARGO_BIN_EXE_quorlock"))
+    }
+
+    /// The same with this program in place of quorlock.
+    pub(crate) fn start_by(language: Language, fleet: &Fleet, program: &str) -> Option<Self> {
         let (target, name) =
             (Path::new(env!("CARGO_TARGET_TMPDIR")), format!("the client in {language:?}"));
         let mut command = match language.command() {
@@ -129,6 +134,7 @@ impl Caller {
         };
         quorlock_harness::decide(target, &name);
         fleet.around(&mut command);
+        command.env("QUORLOCK_BIN", program);
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (orders, output) = (process.stdin.take().unwrap(), process.stdout.take().unwrap());
         let (say, answers) = mpsc::channel();

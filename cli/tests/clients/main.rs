@@ -54,6 +54,15 @@ fn acquires_and_gives_back(language: Language) {
     assert_eq!(caller.ask("hold job wait=0s"), "no_quorum");
 }
 
+fn another_program_in_its_place_is_an_error(language: Language) {
+    let fleet = Fleet::start();
+    for program in ["/nowhere/quorlock", "/bin/echo", "/bin/false", "/"] {
+        let Some(mut caller) = Caller::start_by(language, &fleet, program) else { return };
+        let answer = caller.ask("hold job");
+        assert!(answer.starts_with("error ") && answer.len() > 20, "{program}: {answer}");
+    }
+}
+
 fn a_check_in_the_moment_of_a_release_ends(language: Language) {
     let fleet = Fleet::start();
     let Some(mut caller) = Caller::start(language, &fleet) else { return };
@@ -196,6 +205,7 @@ macro_rules! for_each_language {
 
 for_each_language![
     acquires_and_gives_back,
+    another_program_in_its_place_is_an_error,
     a_check_in_the_moment_of_a_release_ends,
     a_loss_is_told_before_the_end,
     a_killed_helper_is_told_at_once,
