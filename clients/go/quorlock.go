@@ -21,8 +21,7 @@ var ErrBusy, ErrNoQuorum, ErrLost = errors.New("busy"), errors.New("no quorum"),
 type Lease struct {
 	event                       // Resource, Owner, Token (larger than that of every lease before), Slot, Term.
 	Context     context.Context // Done once the lease is over, by a release too.
-	cancel      context.CancelFunc
-	over        sync.Once
+	end         func(why error) // The first reason counts.
 	why         error
 	helper      *exec.Cmd
 	input       io.WriteCloser
@@ -43,16 +42,22 @@ type event struct {
 func Hold(ctx context.Context, name string, options ...string) (*Lease, error) {
 	program := append(filepath.SplitList(os.Getenv("QUORLOCK_BIN")), "quorlock")[0]
 	options = append([]string{"hold", "--json", "--caller", fmt.Sprint(os.Getpid())}, append(options, "--", name)...)
-	l := &Lease{helper: exec.Command(program, options...), answers: make(chan event), ended: make(chan error, 1)}
-	l.Context, l.cancel = context.WithCancel(context.Background())
+	held, cancel := context.WithCancel(context.Background())
+	l := &Lease{Context: held, helper: exec.Command(program, options...), answers: make(chan event, 2), ended: make(chan error, 1)}
+	var over sync.Once
+	l.end = func(e error) {
+		over.Do(func() { l.why = e; l.late.Stop(); l.again.Stop(); l.input.Close(); cancel() })
+	}
+	l.helper.Stderr = os.Stderr
+	output, err := l.helper.StdoutPipe()
+	if l.input, _ = l.helper.StdinPipe(); err == nil && l.input != nil {
+		err = l.helper.Start()
+	}
+	if err != nil || l.input == nil {
+		return nil, fmt.Errorf("quorlock cannot be started, or has no pipe: %w", err)
+	}
 	l.late = time.AfterFunc(1<<62, func() { l.end(fmt.Errorf("%w: no answer in time", ErrLost)); l.helper.Process.Kill() })
 	l.again = time.AfterFunc(1<<62, func() { l.Check() })
-	l.helper.Stderr = os.Stderr
-	l.input, _ = l.helper.StdinPipe()
-	output, _ := l.helper.StdoutPipe()
-	if err := l.helper.Start(); err != nil { // Also where there is no pipe.
-		return nil, fmt.Errorf("quorlock cannot be started: %w", err)
-	}
 	go l.listen(json.NewDecoder(output))
 	select {
 	case l.event = <-l.answers:
@@ -60,7 +65,7 @@ func Hold(ctx context.Context, name string, options ...string) (*Lease, error) {
 	case <-ctx.Done():
 		l.end(ctx.Err())
 	}
-	_, err := l.Check() // From here on it is known until when.
+	_, err = l.Check() // From here on it is known until when.
 	return l, err
 }
 
@@ -91,23 +96,17 @@ func (l *Lease) Release() error {
 	return <-l.ended
 }
 
-func (l *Lease) end(why error) {
-	l.over.Do(func() { l.why = why; l.late.Stop(); l.input.Close(); l.cancel() })
-}
-
 func (l *Lease) listen(lines *json.Decoder) {
 	reason := ""
 	for e := (event{}); lines.Decode(&e) == nil; e = (event{}) {
 		if e.Event == "granted" || e.Event == "held" {
-			select {
-			case l.answers <- e:
-			case <-l.Context.Done():
-			}
+			l.answers <- e
 		} else if reason = e.Reason; e.Event == "lost" {
 			l.end(fmt.Errorf("%w: %s", ErrLost, e.Reason))
 		}
 	}
-	err := l.helper.Wait() // As "exit status 78".
+	l.helper.Process.Kill() // Where it has said what is no event. At its end that changes nothing.
+	err := l.helper.Wait()
 	if kind := (map[int]error{69: ErrNoQuorum, 75: ErrBusy, 76: ErrLost, -1: ErrLost})[l.helper.ProcessState.ExitCode()]; kind != nil {
 		err = kind
 	}
@@ -115,6 +114,7 @@ func (l *Lease) listen(lines *json.Decoder) {
 		err = fmt.Errorf("%w: %s (quorlock hold: %v)", err, reason, l.helper.ProcessState)
 		l.end(err)
 	}
+	l.end(io.ErrUnexpectedEOF) // Of a program that is not quorlock.
 	l.ended <- err
 	close(l.ended)
 }

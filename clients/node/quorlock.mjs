@@ -90,7 +90,7 @@ export async function hold(name, { program = process.env.QUORLOCK_BIN ?? "quorlo
   helper.on("error", (error) => gone(`quorlock cannot be started: ${error.message}`));
   helper.on("close", (code, by) => gone(`\`quorlock hold\` ended with ${by ?? code}; see its standard error`));
   helper.stdin.on("error", () => {}); // It has ended, and its output says so.
-  createInterface({ input: helper.stdout }).on("line", (text) => heard(JSON.parse(text)));
+  createInterface({ input: helper.stdout }).on("line", (text) => text.startsWith("{") && heard(JSON.parse(text)));
   signal?.addEventListener("abort", () => lease.owner || over(signal.reason), { signal: ended.signal });
   try {
     await new Promise((done) => { granted = done; ended.signal.addEventListener("abort", done); });

@@ -95,7 +95,7 @@ class Lease:
             chunk = poll.poll(within) and os.read(out.fileno(), 65536)
             with self._changed:
                 *lines, rest = (rest + (chunk or b"")).split(b"\n")
-                for event in map(json.loads, lines):
+                for event in (json.loads(line) for line in lines if line.startswith(b"{")):
                     self._heard(event)
                 self._look()
                 if _clock() >= self._ask_at:

@@ -110,6 +110,7 @@ fn read_all(say: &Sender<Line>) {
 /// The process that is named as the caller.
 enum Process {
     /// Readable when it has ended.
+    #[cfg_attr(not(any(target_os = "linux", target_os = "android")), expect(dead_code))]
     Watched(OwnedFd),
     /// To be looked for.
     Known(Pid),

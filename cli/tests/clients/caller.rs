@@ -4,6 +4,7 @@
 //! | --- | --- | --- |
 //! | `hold NAME OPTION=VALUE…` | holds it until another order | `granted TOKEN`, `busy`, `no_quorum`, `error TEXT` |
 //! | `check`, `release` | | `held MS`, `released`, `lost` |
+//! | `is-lost` | | `true` where it has been told of the loss, `false` |
 //! | `told`, `kill PID`, `stop PID` | kills or stops its helper, and waits until it is told of the loss | `told MS LATE`: since then, and since the end |
 //! | `race` | checks in the moment of a release | `raced N`: said to be held behind it |
 //! | `fork` | starts a child that outlives it | `forked PID` |
@@ -24,7 +25,7 @@ use std::{
 };
 
 use nix::{
-    sys::signal::{Signal, kill as send},
+    sys::signal::{Signal, kill},
     unistd::Pid,
 };
 use quorlock_harness::eventually;
@@ -117,6 +118,11 @@ pub(crate) struct Caller {
 impl Caller {
     /// Starts it; nothing where its language is not installed.
     pub(crate) fn start(language: Language, fleet: &Fleet) -> Option<Self> {
+        Self::start_by(language, fleet, env!("CARGO_BIN_EXE_quorlock"))
+    }
+
+    /// The same with this program in place of quorlock.
+    pub(crate) fn start_by(language: Language, fleet: &Fleet, program: &str) -> Option<Self> {
         let (target, name) =
             (Path::new(env!("CARGO_TARGET_TMPDIR")), format!("the client in {language:?}"));
         let mut command = match language.command() {
@@ -128,6 +134,7 @@ impl Caller {
         };
         quorlock_harness::decide(target, &name);
         fleet.around(&mut command);
+        command.env("QUORLOCK_BIN", program);
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (orders, output) = (process.stdin.take().unwrap(), process.stdout.take().unwrap());
         let (say, answers) = mpsc::channel();
@@ -145,7 +152,16 @@ impl Caller {
     #[track_caller]
     pub(crate) fn ask(&mut self, order: &str) -> String {
         self.order(order);
+        self.answer(order)
+    }
+
+    #[track_caller]
+    pub(crate) fn answer(&mut self, order: &str) -> String {
         self.answers.recv_timeout(ANSWER_WITHIN).unwrap_or_else(|error| panic!("{order}: {error}"))
+    }
+
+    pub(crate) fn pid(&self) -> i32 {
+        i32::try_from(self.process.id()).unwrap()
     }
 
     /// The numbers in the answer behind this word.
@@ -216,15 +232,31 @@ impl Drop for Caller {
     }
 }
 
-/// One that nobody has waited for yet is gone too.
-pub(crate) fn is_there(process: i32) -> bool {
+fn state(process: i32) -> Option<char> {
     let stat = read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
-    !matches!(state, None | Some('Z' | 'X'))
+    stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next())
 }
 
-pub(crate) fn kill(process: i32) {
-    send(Pid::from_raw(process), Signal::SIGKILL).unwrap();
+/// One that nobody has waited for yet is gone too.
+pub(crate) fn is_there(process: i32) -> bool {
+    !matches!(state(process), None | Some('Z' | 'X'))
+}
+
+/// How many bytes it has written so far.
+pub(crate) fn written(process: i32) -> u64 {
+    let counted = read_to_string(format!("/proc/{process}/io")).unwrap();
+    let line = counted.lines().find_map(|line| line.strip_prefix("wchar: "));
+    line.unwrap().parse().unwrap()
+}
+
+pub(crate) fn send(process: i32, signal: Signal) {
+    kill(Pid::from_raw(process), signal).unwrap();
+}
+
+/// SIGSTOP, and waits until it has taken effect.
+pub(crate) fn stop(process: i32) {
+    send(process, Signal::SIGSTOP);
+    eventually("it is stopped", SOON, || state(process) == Some('T'));
 }
 
 /// The least of so many tries, of which none is made behind one that is good.

@@ -19,6 +19,9 @@ mod caller;
 mod fleet;
 mod page;
 
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
 use quorlock_harness::eventually;
 
 use self::{
@@ -49,6 +52,15 @@ fn acquires_and_gives_back(language: Language) {
     fleet.servers[0].kill();
     fleet.servers[1].kill();
     assert_eq!(caller.ask("hold job wait=0s"), "no_quorum");
+}
+
+fn another_program_in_its_place_is_an_error(language: Language) {
+    let fleet = Fleet::start();
+    for program in ["/nowhere/quorlock", "/bin/echo", "/bin/false", "/"] {
+        let Some(mut caller) = Caller::start_by(language, &fleet, program) else { return };
+        let answer = caller.ask("hold job");
+        assert!(answer.starts_with("error ") && answer.len() > 20, "{program}: {answer}");
+    }
 }
 
 fn a_check_in_the_moment_of_a_release_ends(language: Language) {
@@ -114,6 +126,31 @@ fn a_stopped_helper_is_told_before_the_end(language: Language) {
     assert!(least < 0.0, "{least} ms behind the end");
 }
 
+/// The caller stands still for half of the lease with an answer unread, and the helper behind that.
+fn an_answer_that_is_read_late_counts_from_before_it_was_asked(language: Language) {
+    let fleet = Fleet::start();
+    let Some(mut caller) = Caller::start(language, &fleet) else { return };
+    let mut other = Caller::start(language, &fleet).unwrap();
+    caller.granted("job ttl=6s");
+    let helper = caller.helper();
+    caller::stop(helper);
+    let written = caller::written(caller.pid());
+    caller.order("check");
+    eventually("it is asked", SOON, || caller::written(caller.pid()) > written);
+    caller::stop(caller.pid());
+    let written = caller::written(helper);
+    caller::send(helper, Signal::SIGCONT);
+    eventually("it is answered", SOON, || caller::written(helper) > written);
+    caller::stop(helper);
+    eventually("time has passed", SOON, || fleet.servers[0].pttl("job") < 3_000);
+    caller::send(caller.pid(), Signal::SIGCONT);
+    let answer = caller.answer("check");
+    other.granted("job");
+    // Counted from when it was read, it would hold for three seconds beyond the end.
+    let second = Duration::from_secs(1);
+    eventually(&format!("it is told, behind {answer}"), second, || caller.ask("is-lost") == "true");
+}
+
 fn a_killed_caller_leaves_no_lease(language: Language) {
     let fleet = Fleet::start();
     let Some(mut caller) = Caller::start(language, &fleet) else { return };
@@ -125,7 +162,7 @@ fn a_killed_caller_leaves_no_lease(language: Language) {
     eventually("the helper has ended", SOON, || !caller::is_there(helper));
     fleet.is_given_back("job");
     assert!(caller::is_there(child), "it lives on");
-    caller::kill(child);
+    caller::send(child, Signal::SIGKILL);
     // And one that is killed while it waits for the nodes' answer, or in line.
     let mut holder = Caller::start(language, &fleet).unwrap();
     holder.granted("job");
@@ -168,10 +205,12 @@ macro_rules! for_each_language {
 
 for_each_language![
     acquires_and_gives_back,
+    another_program_in_its_place_is_an_error,
     a_check_in_the_moment_of_a_release_ends,
     a_loss_is_told_before_the_end,
     a_killed_helper_is_told_at_once,
     a_stopped_helper_is_told_before_the_end,
+    an_answer_that_is_read_late_counts_from_before_it_was_asked,
     a_killed_caller_leaves_no_lease,
     cycles_leak_neither_processes_nor_descriptors,
     what_the_page_shows_runs,

@@ -61,6 +61,7 @@ async function cycles(name, times) {
     last = await withLease(name, {}, async (held) => {
       await held.check();
       if (held.token <= last) throw new Error("tokens rise");
+      if (at % 10 === 0 && (await orders.hold(name, "wait=0s")) !== "busy") throw new Error("it is busy");
       return held.token;
     });
   }
@@ -78,6 +79,7 @@ const orders = {
       (error) => (error instanceof Busy ? "busy" : error instanceof NoQuorum ? "no_quorum" : `error ${error.message.split("\n")[0]}`),
     ),
   check: () => lease.check().then((left) => `held ${Math.round(left)}`, lost),
+  "is-lost": () => lease.signal.aborted,
   release: () => lease.release().then(() => "released", lost),
   told: () => told(() => {}),
   kill: (pid) => told(() => process.kill(Number(pid), "SIGKILL")),

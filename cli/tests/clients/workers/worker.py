@@ -85,10 +85,12 @@ def cycles(name, times):
     with quorlock.hold(name):
         pass
     before, last = settled(), 0
-    for _ in range(int(times)):
+    for at in range(int(times)):
         with quorlock.hold(name) as held:
             held.check()
             assert held.token > last, "tokens rise"
+            if at % 10 == 0:
+                assert hold(name, "wait=0s") == "busy"
             last = held.token
     after = settled()
     return f"cycles {before[0]} {after[0]} {after[1]}"
@@ -117,6 +119,7 @@ def attempt(what, well):
 ORDERS = {
     "hold": hold,
     "check": lambda: attempt(lambda: lease.check(), lambda left: f"held {left * 1000:.0f}"),
+    "is-lost": lambda: str(lease.lost.is_set()).lower(),
     "release": lambda: attempt(lambda: lease.release(), lambda _: "released"),
     "told": lambda: told(lambda: None),
     "kill": lambda pid: told(lambda: os.kill(int(pid), signal.SIGKILL)),

@@ -79,18 +79,21 @@ func settled() (fds, left int) {
 	}
 }
 
-func cycle(name string) int64 {
+func cycle(name string, isTried bool) int64 {
 	held := must(quorlock.Hold(context.Background(), name))
 	must(held.Check())
+	if isTried && hold(name, []string{"wait=0s"}) != "busy" {
+		panic("it is busy")
+	}
 	must(0, held.Release())
 	return held.Token
 }
 
 func cycles(name string, times int) string {
-	last := cycle(name)
+	last := cycle(name, true)
 	before, _ := settled()
 	for i := 0; i < times; i++ {
-		token := cycle(name)
+		token := cycle(name, i%10 == 0)
 		if token <= last {
 			panic("tokens rise")
 		}
@@ -132,6 +135,8 @@ func answer(order string, words []string) string {
 	case "check":
 		left, err := lease.Check()
 		return unlessLost(fmt.Sprint("held ", left.Milliseconds()), err)
+	case "is-lost":
+		return fmt.Sprint(lease.Context.Err() != nil)
 	case "release":
 		return unlessLost("released", lease.Release())
 	case "told", "stop":
