@@ -221,17 +221,22 @@ fn row(quorlock: &Path, lock: &Lock, options: &Options) -> Result<(String, Row),
     Ok((worker.map_or_else(String::new, |(_, version)| version), row))
 }
 
-/// Below the target directory, one for each run.
-fn picture(lock: &Lock, seed: u64) -> Result<PathBuf, String> {
+/// What the runs leave, below the target directory.
+fn dir() -> Result<PathBuf, String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let target = program.ancestors().nth(2).ok_or("the target directory is not found")?;
     let dir = target.join("tmp/lost");
     std::fs::create_dir_all(&dir).map_err(|error| error.to_string())?;
-    let name: String = lock.name.chars().filter(|one| one.is_ascii_alphanumeric()).collect();
-    Ok(dir.join(format!("{name}-{seed}.svg")))
+    Ok(dir)
 }
 
-/// The command `quorlock`, built in this profile.
+/// One for each run.
+fn picture(lock: &Lock, seed: u64) -> Result<PathBuf, String> {
+    let name: String = lock.name.chars().filter(|one| one.is_ascii_alphanumeric()).collect();
+    Ok(dir()?.join(format!("{name}-{seed}.svg")))
+}
+
+/// The command `quorlock`, built in this profile: a copy, so that a build meanwhile changes nothing.
 fn built() -> Result<PathBuf, String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
@@ -239,6 +244,10 @@ fn built() -> Result<PathBuf, String> {
     build.args(["build", "--quiet", "--package", "quorlock-cli"]);
     build.args((!cfg!(debug_assertions)).then_some("--release"));
     let built = build.status().map_err(|error| error.to_string())?;
-    let there = program.with_file_name("quorlock");
-    built.success().then_some(there).ok_or_else(|| "quorlock is not built".to_owned())
+    if !built.success() {
+        return Err("quorlock is not built".to_owned());
+    }
+    let copy = dir()?.join("quorlock");
+    std::fs::copy(program.with_file_name("quorlock"), &copy).map_err(|error| error.to_string())?;
+    Ok(copy)
 }
