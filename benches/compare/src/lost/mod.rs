@@ -89,12 +89,7 @@ fn node_version(dir: &Path) -> String {
 }
 
 /// What the runs of one lock have found.
-#[derive(Default)]
-struct Row {
-    runs: u64,
-    seconds: f64,
-    sums: [u64; COLUMNS.len()],
-}
+type Sums = [u64; COLUMNS.len()];
 
 /// The fields of `chaos --json` that are added up, with their headings.
 const COLUMNS: [(&str, &str); 6] = [
@@ -158,6 +153,12 @@ impl Options {
 }
 
 impl Lock {
+    /// Its name with the version behind the first word.
+    fn with(&self, version: &str) -> String {
+        let (name, note) = self.name.split_at(self.name.find(',').unwrap_or(self.name.len()));
+        format!("{name} {version}").trim_end().to_owned() + note
+    }
+
     /// By the first word of its name.
     fn is_called(&self, name: &str) -> bool {
         self.name.split([' ', ',']).next() == Some(name)
@@ -167,8 +168,8 @@ impl Lock {
 fn table(options: &Options) -> Result<String, String> {
     let quorlock = built()?;
     let mut lines = vec![
-        format!("| lock | seconds | {} |", COLUMNS.map(|(_, heading)| heading).join(" | ")),
-        format!("| ---{} |", " | ---:".repeat(COLUMNS.len() + 1)),
+        format!("| lock | {} |", COLUMNS.map(|(_, heading)| heading).join(" | ")),
+        format!("| ---{} |", " | ---:".repeat(COLUMNS.len())),
     ];
     let mut missing = Vec::new();
     for lock in LOCKS {
@@ -176,27 +177,24 @@ fn table(options: &Options) -> Result<String, String> {
             continue;
         }
         match row(&quorlock, &lock, options) {
-            Ok((version, Row { runs, seconds, sums })) => {
+            Ok((version, sums)) => {
                 let sums = sums.map(|sum| sum.to_string()).join(" | ");
-                let name = format!("{} {version}", lock.name);
-                lines.push(format!(
-                    "| {} | {runs} × {:.0} | {sums} |",
-                    name.trim(),
-                    seconds / runs as f64
-                ));
+                lines.push(format!("| {} | {sums} |", lock.with(&version)));
             }
             Err(why) => missing.push(format!("{}: {why}", lock.name)),
         }
     }
     lines.push(String::new());
-    lines.push(format!("Seeds 1 to {}, five nodes, five workers, leases of 1.5 s.", options.runs));
+    let Options { runs, seconds, .. } = options;
+    let setting = "five nodes, five workers, leases of 1.5 s";
+    lines.push(format!("Seeds 1 to {runs}, {seconds} s each, {setting}."));
     lines.extend(missing.into_iter().map(|why| format!("Not run: {why}")));
     Ok(lines.join("\n"))
 }
 
-fn row(quorlock: &Path, lock: &Lock, options: &Options) -> Result<(String, Row), String> {
+fn row(quorlock: &Path, lock: &Lock, options: &Options) -> Result<(String, Sums), String> {
     let worker = lock.library.map(Library::worker).transpose()?;
-    let mut row = Row::default();
+    let mut sums = Sums::default();
     for seed in 1..=options.runs {
         let mut chaos = Command::new(quorlock);
         chaos.arg("chaos").args(["--json", "--seed", &seed.to_string()]).args(lock.args);
@@ -211,14 +209,12 @@ fn row(quorlock: &Path, lock: &Lock, options: &Options) -> Result<(String, Row),
             return Err(format!("seed {seed} has no verdict: {}", output.status));
         }
         eprintln!("{}, seed {seed}: {}", lock.name, found["verdict"].as_str().unwrap_or_default());
-        row.runs += 1;
-        row.seconds += found["seconds"].as_f64().unwrap_or_default();
-        for (sum, (field, _)) in row.sums.iter_mut().zip(COLUMNS) {
+        for (sum, (field, _)) in sums.iter_mut().zip(COLUMNS) {
             // A field that is missing must not look like nothing.
             *sum += found[field].as_u64().ok_or_else(|| format!("`chaos` tells no {field}"))?;
         }
     }
-    Ok((worker.map_or_else(String::new, |(_, version)| version), row))
+    Ok((worker.map_or_else(String::new, |(_, version)| version), sums))
 }
 
 /// What the runs leave, below the target directory.
