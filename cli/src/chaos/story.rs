@@ -355,13 +355,14 @@ pub(crate) mod tests {
         );
         // Each kind alone is enough.
         let (pair, effect) = (story.verdict.overlaps[0].clone(), wrote(0, 1, 1, false, true));
-        for kind in 0..5 {
+        for kind in 0..6 {
             let mut story = good();
             match kind {
                 0 => story.verdict.overlaps.push(pair.clone()),
                 1 => story.verdict.wrong_tokens.push(pair.clone()),
                 2 => story.verdict.stale.push((effect.clone(), effect.clone())),
                 3 => story.verdict.falls.push((2, 1)),
+                4 => story.lost = 1,
                 _ => story.verdict.refused.push(effect.clone()),
             }
             assert!(!story.is_clean(), "{kind}");
@@ -370,5 +371,22 @@ pub(crate) mod tests {
             assert_eq!(story.json(Some("x"), false)["clean"], false);
         }
         assert!(checker::refused_though_held(&[effect]).len() == 1);
+        let lost = Story { lost: 1, ..good() };
+        assert_eq!(lost.headline(), "Wrong: 1 of 2 updates lost");
+        assert_eq!(lost.json(Some("x"), false)["lost_updates"], 1);
+    }
+
+    /// Nothing is said of tokens that a lock does not have.
+    #[test]
+    fn a_lock_of_the_users_is_told_by_its_leases() {
+        let mut story = good();
+        story.setting.theirs = true;
+        assert!(story.mode().contains("refuses smaller tokens"), "{}", story.mode());
+        story.setting.fenced = false;
+        assert!(story.mode().contains("(--no-fence)"), "{}", story.mode());
+        story.history.leases.iter_mut().for_each(|held| held.token = None);
+        assert!(story.mode().contains("have no tokens"), "{}", story.mode());
+        story.history.effects.clear();
+        assert!(story.headline().ends_with("nothing was written"), "{}", story.headline());
     }
 }

@@ -80,7 +80,9 @@ fn what_a_command_has_started_stops_and_ends_with_it() {
     let (tell, ticks) = mpsc::channel();
     let output = BufReader::new(companion.output());
     let reader = std::thread::spawn(move || {
-        output.lines().map_while(Result::ok).for_each(|_| drop(tell.send(())));
+        output.lines().map_while(Result::ok).for_each(|_| {
+            let _ = tell.send(());
+        });
     });
     ticks.recv_timeout(SOON).expect("it speaks");
     assert!(companion.pause_unless_gone());

@@ -89,12 +89,7 @@ fn node_version(dir: &Path) -> String {
 }
 
 /// What the runs of one lock have found.
-#[derive(Default)]
-struct Row {
-    runs: u64,
-    seconds: f64,
-    sums: [u64; COLUMNS.len()],
-}
+type Sums = [u64; COLUMNS.len()];
 
 /// The fields of `chaos --json` that are added up, with their headings.
 const COLUMNS: [(&str, &str); 6] = [
@@ -158,6 +153,12 @@ impl Options {
 }
 
 impl Lock {
+    /// Its name with the version behind the first word.
+    fn with(&self, version: &str) -> String {
+        let (name, note) = self.name.split_at(self.name.find(',').unwrap_or(self.name.len()));
+        format!("{name} {version}").trim_end().to_owned() + note
+    }
+
     /// By the first word of its name.
     fn is_called(&self, name: &str) -> bool {
         self.name.split([' ', ',']).next() == Some(name)
@@ -167,8 +168,8 @@ impl Lock {
 fn table(options: &Options) -> Result<String, String> {
     let quorlock = built()?;
     let mut lines = vec![
-        format!("| lock | seconds | {} |", COLUMNS.map(|(_, heading)| heading).join(" | ")),
-        format!("| ---{} |", " | ---:".repeat(COLUMNS.len() + 1)),
+        format!("| lock | {} |", COLUMNS.map(|(_, heading)| heading).join(" | ")),
+        format!("| ---{} |", " | ---:".repeat(COLUMNS.len())),
     ];
     let mut missing = Vec::new();
     for lock in LOCKS {
@@ -176,27 +177,24 @@ fn table(options: &Options) -> Result<String, String> {
             continue;
         }
         match row(&quorlock, &lock, options) {
-            Ok((version, Row { runs, seconds, sums })) => {
+            Ok((version, sums)) => {
                 let sums = sums.map(|sum| sum.to_string()).join(" | ");
-                let name = format!("{} {version}", lock.name);
-                lines.push(format!(
-                    "| {} | {runs} × {:.0} | {sums} |",
-                    name.trim(),
-                    seconds / runs as f64
-                ));
+                lines.push(format!("| {} | {sums} |", lock.with(&version)));
             }
             Err(why) => missing.push(format!("{}: {why}", lock.name)),
         }
     }
     lines.push(String::new());
-    lines.push(format!("Seeds 1 to {}, five nodes, five workers, leases of 1.5 s.", options.runs));
+    let Options { runs, seconds, .. } = options;
+    let setting = "five nodes, five workers, leases of 1.5 s";
+    lines.push(format!("Seeds 1 to {runs}, {seconds} s each, {setting}."));
     lines.extend(missing.into_iter().map(|why| format!("Not run: {why}")));
     Ok(lines.join("\n"))
 }
 
-fn row(quorlock: &Path, lock: &Lock, options: &Options) -> Result<(String, Row), String> {
+fn row(quorlock: &Path, lock: &Lock, options: &Options) -> Result<(String, Sums), String> {
     let worker = lock.library.map(Library::worker).transpose()?;
-    let mut row = Row::default();
+    let mut sums = Sums::default();
     for seed in 1..=options.runs {
         let mut chaos = Command::new(quorlock);
         chaos.arg("chaos").args(["--json", "--seed", &seed.to_string()]).args(lock.args);
@@ -211,27 +209,30 @@ fn row(quorlock: &Path, lock: &Lock, options: &Options) -> Result<(String, Row),
             return Err(format!("seed {seed} has no verdict: {}", output.status));
         }
         eprintln!("{}, seed {seed}: {}", lock.name, found["verdict"].as_str().unwrap_or_default());
-        row.runs += 1;
-        row.seconds += found["seconds"].as_f64().unwrap_or_default();
-        for (sum, (field, _)) in row.sums.iter_mut().zip(COLUMNS) {
+        for (sum, (field, _)) in sums.iter_mut().zip(COLUMNS) {
             // A field that is missing must not look like nothing.
             *sum += found[field].as_u64().ok_or_else(|| format!("`chaos` tells no {field}"))?;
         }
     }
-    Ok((worker.map_or_else(String::new, |(_, version)| version), row))
+    Ok((worker.map_or_else(String::new, |(_, version)| version), sums))
 }
 
-/// Below the target directory, one for each run.
-fn picture(lock: &Lock, seed: u64) -> Result<PathBuf, String> {
+/// What the runs leave, below the target directory.
+fn dir() -> Result<PathBuf, String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let target = program.ancestors().nth(2).ok_or("the target directory is not found")?;
     let dir = target.join("tmp/lost");
     std::fs::create_dir_all(&dir).map_err(|error| error.to_string())?;
-    let name: String = lock.name.chars().filter(|one| one.is_ascii_alphanumeric()).collect();
-    Ok(dir.join(format!("{name}-{seed}.svg")))
+    Ok(dir)
 }
 
-/// The command `quorlock`, built in this profile.
+/// One for each run.
+fn picture(lock: &Lock, seed: u64) -> Result<PathBuf, String> {
+    let name: String = lock.name.chars().filter(|one| one.is_ascii_alphanumeric()).collect();
+    Ok(dir()?.join(format!("{name}-{seed}.svg")))
+}
+
+/// The command `quorlock`, built in this profile: a copy, so that a build meanwhile changes nothing.
 fn built() -> Result<PathBuf, String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
@@ -239,6 +240,10 @@ fn built() -> Result<PathBuf, String> {
     build.args(["build", "--quiet", "--package", "quorlock-cli"]);
     build.args((!cfg!(debug_assertions)).then_some("--release"));
     let built = build.status().map_err(|error| error.to_string())?;
-    let there = program.with_file_name("quorlock");
-    built.success().then_some(there).ok_or_else(|| "quorlock is not built".to_owned())
+    if !built.success() {
+        return Err("quorlock is not built".to_owned());
+    }
+    let copy = dir()?.join("quorlock");
+    std::fs::copy(program.with_file_name("quorlock"), &copy).map_err(|error| error.to_string())?;
+    Ok(copy)
 }
