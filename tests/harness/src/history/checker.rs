@@ -367,7 +367,7 @@ mod tests {
         let right = [passed(1, 2), passed(2, 3), passed(3, 5)];
         assert_eq!(wrongly_passed(&leases, &right), []);
         for wrong in [passed(1, 3), passed(2, 5), passed(5, 3), passed(3, 3), passed(2, 3)] {
-            let all = [&right[..], &[wrong.clone()]].concat();
+            let all = [&right[..], std::slice::from_ref(&wrong)].concat();
             assert_eq!(wrongly_passed(&leases, &all), [wrong]);
         }
         let elsewhere = [lease(1, 4)];
