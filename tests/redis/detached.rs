@@ -5,8 +5,12 @@
 //! chain, which takes what is free; and the keys past the code under test.
 
 use std::{
-    sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    },
     thread,
+    time::{Duration, Instant},
 };
 
 use quorlock::{AcquireError, DetachedLease, Lease, NotAdopted, Redlock};
@@ -24,6 +28,8 @@ struct Work {
     last: AtomicU64,
     /// How often the rival had it.
     rivals: AtomicUsize,
+    /// When somebody worked last, and the longest time in which nobody did.
+    rests: Mutex<(Option<Instant>, Duration)>,
 }
 
 impl Work {
@@ -36,6 +42,12 @@ impl Work {
         let (token, last) = (lease.token().unwrap().get(), self.last.load(Ordering::SeqCst));
         assert!(token > last, "{}: {token} behind {last}", lease.resource());
         self.last.store(token, Ordering::SeqCst);
+        {
+            let mut rests = self.rests.lock().unwrap();
+            let now = Instant::now();
+            rests.1 = rests.1.max(rests.0.map_or(Duration::ZERO, |last| now - last));
+            rests.0 = Some(now);
+        }
         thread::yield_now();
         // Whoever has lost it has not worked until now.
         self.is_held.store(false, Ordering::SeqCst);
@@ -156,7 +168,11 @@ fn work_goes_on_along_a_chain_while_a_minority_of_the_nodes_fails() {
         ended.into_iter().for_each(|ended| ended.unwrap());
     });
     let (faults, failed) = (faults.into_inner(), failed.into_inner());
-    println!("{passes} passes, {failed} leases not adopted, {faults} faults");
+    let longest = work.iter().map(|work| work.rests.lock().unwrap().1).max().unwrap();
+    println!(
+        "{passes} passes, {failed} leases not adopted, {faults} faults, nobody worked for {longest:?} at most"
+    );
+    assert!(longest < SOON, "nobody could work");
     assert!(failed * 10 <= passes, "{failed} of {passes} were not adopted");
 }
 
