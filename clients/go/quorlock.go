@@ -114,7 +114,7 @@ func (l *Lease) listen(lines *json.Decoder) {
 		err = fmt.Errorf("%w: %s (quorlock hold: %v)", err, reason, l.helper.ProcessState)
 		l.end(err)
 	}
-	l.end(io.ErrUnexpectedEOF) // Of a program that is not quorlock.
+	l.end(fmt.Errorf("`%s` has ended without a word: is it quorlock?", l.helper))
 	l.ended <- err
 	close(l.ended)
 }
