@@ -30,6 +30,7 @@ const LONGEST: Duration = Duration::from_secs(366 * 86_400);
 pub struct Period {
     /// The last moment of it, in ms of a wall clock.
     through_ms: u64,
+    /// In whole milliseconds.
     every: Duration,
 }
 
@@ -44,6 +45,7 @@ impl Period {
         let edge = length / 2;
         let begun = (wall_us / 1_000).saturating_add(edge) / length;
         let next = begun.saturating_add(1).saturating_mul(length);
+        let every = Duration::from_millis(length);
         Some(Self { through_ms: next.saturating_sub(edge + 1), every })
     }
 
@@ -54,7 +56,6 @@ impl Period {
     pub fn completed(self, owner: Owner, label: Option<Label>, wall_us: u64) -> Completed {
         let left = Duration::from_millis(self.through_ms.saturating_sub(wall_us / 1_000));
         let life = left.saturating_add(self.every).clamp(self.every, self.every * 2);
-        let life = Duration::from_millis(u64::try_from(life.as_millis()).unwrap_or(u64::MAX));
         let completion = Completion { through_ms: self.through_ms, life, owner, label };
         Completed { completion, left: life }
     }
@@ -223,9 +224,10 @@ mod tests {
         assert_eq!(Period::of(0, Duration::from_micros(999)), None);
         assert_eq!(Period::of(0, LONGEST + Duration::from_nanos(1)), None);
         assert_eq!(Period::of(0, Duration::MAX), None);
-        for every in [Duration::from_millis(1), Duration::from_micros(1_999), LONGEST] {
+        for (asked, every) in [(1_000, 1_000), (1_999, 1_000), (2_500_000, 2_500_000)] {
+            let [asked, every] = [asked, every].map(Duration::from_micros);
             for wall in [0, 1, u64::MAX / 2, u64::MAX] {
-                let period = Period::of(wall, every).unwrap();
+                let period = Period::of(wall, asked).unwrap();
                 let owner = Owner::from_random([1; 16]);
                 for at in [0, wall, u64::MAX] {
                     let life = period.completed(owner, None, at).completion.life();

@@ -34,7 +34,7 @@ impl Class {
     }
 
     /// Its name; `None` where there is none.
-    #[cfg(feature = "metrics")]
+    #[cfg_attr(not(feature = "metrics"), allow(dead_code, reason = "nobody counts"))]
     pub(super) const fn name(self) -> Option<&'static str> {
         if self.0.is_empty() { None } else { Some(self.0) }
     }

@@ -52,18 +52,14 @@ fn fleet(name: &str) -> metrics::Label {
     metrics::Label::new("fleet", name.to_owned())
 }
 
-/// A label, and the class of what is counted where it has one.
-#[cfg(feature = "metrics")]
-fn of_class(counts: Counts, key: &'static str, value: &'static str) -> Vec<metrics::Label> {
-    let mut labels = class(counts);
-    labels.insert(0, metrics::Label::from_static_parts(key, value));
-    labels
-}
-
-#[cfg(feature = "metrics")]
-fn class(counts: Counts) -> Vec<metrics::Label> {
-    let label = |name| metrics::Label::from_static_parts("class", name);
-    counts.class.name().map(label).into_iter().collect()
+/// The same with the class of what is counted, where it has one.
+macro_rules! record_of {
+    ($counts:expr, $kind:ident . $does:ident ($value:expr), $name:literal $(, $key:literal => $label:expr)?) => {
+        match $counts.class.name() {
+            None => record!($kind.$does($value), $name $(, $key => $label)?),
+            Some(class) => record!($kind.$does($value), $name, $($key => $label,)? "class" => class),
+        }
+    };
 }
 
 /// Describes each metric to the recorder that is installed by now.
@@ -164,15 +160,13 @@ pub(super) fn not_acquired(outcome: &'static str, waited: Duration, counts: Coun
 }
 
 fn ended(outcome: &'static str, waited: Duration, counts: Counts) {
-    record!(counter.increment(1), "quorlock_acquires_total", of_class(counts, "outcome", outcome));
-    let labels = || of_class(counts, "outcome", outcome);
-    record!(histogram.record(waited), "quorlock_acquire_wait_seconds", labels());
+    record_of!(counts, counter.increment(1), "quorlock_acquires_total", "outcome" => outcome);
+    record_of!(counts, histogram.record(waited), "quorlock_acquire_wait_seconds", "outcome" => outcome);
 }
 
 /// The caller has gone away before the answer.
 pub(crate) fn acquire_abandoned(counts: Counts) {
-    let labels = || of_class(counts, "outcome", "abandoned");
-    record!(counter.increment(1), "quorlock_acquires_total", labels());
+    record_of!(counts, counter.increment(1), "quorlock_acquires_total", "outcome" => "abandoned");
 }
 
 /// A round was won, so long after its start.
@@ -211,15 +205,15 @@ pub(crate) fn lease_handed_on(counts: Counts, now: Timestamp) {
 fn held(counts: Counts, now: Timestamp) {
     if let Some(since) = counts.since {
         let held = now.saturating_since(since);
-        record!(histogram.record(held), "quorlock_lease_held_seconds", class(counts));
+        record_of!(counts, histogram.record(held), "quorlock_lease_held_seconds");
     }
 }
 
 /// It was lost before its holder gave it back.
 pub(super) fn lease_lost(reason: LossReason, counts: Counts, now: Option<Timestamp>) {
     record!(gauge.decrement(1.0), "quorlock_leases_held");
-    let labels = || of_class(counts, "reason", reason.name());
-    record!(counter.increment(1), "quorlock_leases_lost_total", labels());
+    let reason = reason.name();
+    record_of!(counts, counter.increment(1), "quorlock_leases_lost_total", "reason" => reason);
     now.into_iter().for_each(|now| held(counts, now));
 }
 
@@ -245,7 +239,7 @@ pub(crate) fn renewed(outcome: ExtendOutcome) {
 
 /// A release is decided: by a quorum, by a hand-over, because the lease was over already, or not at all.
 pub(crate) fn released(result: &'static str, counts: Counts) {
-    record!(counter.increment(1), "quorlock_releases_total", of_class(counts, "result", result));
+    record_of!(counts, counter.increment(1), "quorlock_releases_total", "result" => result);
 }
 
 pub(crate) fn release_retried(node: Labelled<'_>) {
