@@ -161,7 +161,7 @@ impl Heard {
     }
 
     fn got(&mut self, at: Duration, token: Option<u64>, ms: Option<f64>) -> Result<Answer, String> {
-        let asked = self.asked.ok_or("it has said `got` before any `ask`")?;
+        let asked = self.asked.ok_or("it has said `got` before its `ask`")?;
         let until = asked + ms.map_or(Ok(self.ttl), validity)?;
         if let Some(Holding { lease, .. }) = &mut self.held {
             if lease.token != token {
@@ -169,10 +169,17 @@ impl Heard {
                     "it has said `got` with another token before `release` or `lost`".to_owned()
                 );
             }
-            // What was promised before stands.
-            lease.end = lease.end.max(until);
-            let renewed = Event::Renewed(lease.clone());
-            self.say(renewed);
+            let before = lease.clone();
+            // What was promised before stands. For a time without a promise it was not held.
+            let is_new = lease.end < at;
+            lease.end = lease.end.max(until).max(at);
+            if is_new {
+                lease.start = at;
+                self.record.lock().take(Event::Held(before));
+            }
+            let (lease, new) =
+                (lease.clone(), if is_new { Event::Granted } else { Event::Renewed });
+            self.say(new(lease));
             return Ok(Answer::Done);
         }
         if !self.counter.is_alike(token) {
@@ -244,6 +251,8 @@ impl Heard {
         holding(&mut self.held, word)?;
         if let Some(Holding { lease, .. }) = self.held.take() {
             let end = lease.end.min(at).max(lease.start);
+            // The next has an `ask` of its own.
+            self.asked = None;
             self.say(Event::Held(Held { end, ..lease }));
         }
         Ok(Answer::Done)

@@ -33,13 +33,24 @@ fn a_lease_lies_inside_what_was_promised() {
     say(Said::Release {});
     let lease = record.lock().leases.first().cloned().unwrap();
     assert!(lease.start < lease.end && before <= lease.end && lease.end <= now());
+    // A promise behind the end of another leaves out what lies between, also where that began before.
+    for said in [Said::Ask {}, got(None, Some(0.0))] {
+        say(said);
+    }
+    let between = now();
+    for said in [Said::Ask {}, got(None, None), Said::Release {}] {
+        say(said);
+    }
+    let leases = record.lock().leases.clone();
+    let [.., first, second] = &leases[..] else { panic!("three leases") };
+    assert!(first.end < between && between < second.start && second.start < second.end);
     // One that was over by the time in which it was said is not held.
     say(Said::Ask {});
     say(got(None, Some(0.0)));
     say(Said::Release {});
     let lease = record.lock().leases.last().cloned().unwrap();
     assert_eq!(lease.start, lease.end);
-    assert_eq!(record.lock().granted, 2);
+    assert_eq!(record.lock().granted, 3);
 }
 
 #[test]
@@ -135,7 +146,8 @@ fn a_lock_lost_by_a_failed_extension_was_held_up_to_the_question() {
 fn what_comes_out_of_turn_is_told() {
     let (record, counter) = (Record::default(), Arc::new(Counter::new(true)));
     for (said, why) in [
-        (&[got(None, None)][..], "before any `ask`"),
+        (&[got(None, None)][..], "before its `ask`"),
+        (&[Said::Ask {}, got(None, None), Said::Release {}, got(None, None)], "before its `ask`"),
         (&[Said::Read {}], "holds nothing"),
         (&[Said::Release {}], "holds nothing"),
         (&[Said::Lost { why: None }], "holds nothing"),
