@@ -56,8 +56,8 @@ fn fleet(name: &str) -> metrics::Label {
 macro_rules! record_of {
     ($counts:expr, $kind:ident . $does:ident ($value:expr), $name:literal $(, $key:literal => $label:expr)?) => {
         match $counts.class.name() {
-            None => record!($kind.$does($value), $name $(, $key => $label)?),
-            Some(class) => record!($kind.$does($value), $name, $($key => $label,)? "class" => class),
+            None => { record!($kind.$does($value), $name $(, $key => $label)?); }
+            Some(class) => { record!($kind.$does($value), $name, $($key => $label,)? "class" => class); }
         }
     };
 }
