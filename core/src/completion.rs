@@ -84,6 +84,10 @@ impl Period {
             }
         }
         match best {
+            // In its own period it has more than that left. One that is told on behind it would live on from node to node.
+            Some(best) if best.left <= self.every => {
+                WorkFound::Done { completed: best.clone(), lacking: NodeSet::NONE }
+            }
             Some(best) => WorkFound::Done { completed: best.clone(), lacking },
             None if quorum.is_met_by(none) => WorkFound::Due,
             None => WorkFound::Unclear,
@@ -98,7 +102,7 @@ pub enum WorkFound {
     Done {
         /// By whom, by the node that keeps that for longest.
         completed: Completed,
-        /// The nodes that have answered and do not know it.
+        /// The nodes that have answered, do not know it and are to be told.
         lacking: NodeSet,
     },
     /// A quorum knows of no completion.
@@ -252,6 +256,9 @@ mod tests {
         assert_eq!(of(&[Some(&late), None]), (late.clone(), 1), "a later period");
         assert_eq!(found(hour(120), &[Some(&early), Some(&early)]), WorkFound::Due);
         assert_eq!(found(hour(120), &[Some(&early)]), WorkFound::Unclear);
+        // Behind its period nobody is told.
+        let behind = Completed { left: HOUR, ..early.clone() };
+        assert_eq!(of(&[None, None, Some(&behind)]), (behind, 0));
         // Of two that know, the one that keeps it for longer.
         let shorter = Completed { left: Duration::ZERO, ..early.clone() };
         assert_eq!(of(&[Some(&shorter), Some(&early)]), (early, 0));
