@@ -29,11 +29,12 @@ fn run() -> Result<String, Box<dyn Error>> {
     // New servers do not vote for eleven seconds. The time that this process watches them counts for the next one too.
     redlock.blocking_ready(Duration::from_secs(30))?;
 
-    // Hosts whose clocks are hours apart agree about the day, however soon the job ends.
-    let lease = match redlock.try_acquire("report:daily").once_per(DAY).blocking() {
+    // Hosts whose clocks are hours apart agree about the day, however soon the job ends. One that waits runs it if the one before
+    // fails.
+    let lease = match redlock.acquire("report:daily").once_per(DAY).blocking() {
         Ok(Once::Due(lease)) => lease,
         Ok(already_done) => return Ok(already_done.to_string()),
-        Err(busy) if busy.is_contended() => return Ok("another host runs it".to_owned()),
+        Err(busy) if busy.is_contended() => return Ok("another host is at it".to_owned()),
         Err(broken) => return Err(broken.into()),
     };
     println!("writing the report, token {}", lease.token()?);

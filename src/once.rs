@@ -10,7 +10,7 @@ use std::{
     ops::Deref,
     pin::Pin,
     sync::Arc,
-    time::Duration,
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use crate::{
@@ -32,20 +32,22 @@ impl Acquire {
     /// The same request for work that is to be done once in each period of this length, by whichever host comes first.
     ///
     /// It promises what the nodes remember: work that is [done](DueLease::done) is not due again in its period, on any
-    /// host. It may be due again if a quorum of the nodes has forgotten, or was never told. So a node that loses its data
-    /// forgets, and is told again by the next host that asks and finds the work done elsewhere. The work of a host that
-    /// ends before it says `done` is due again, when its lease is over: `docs/fencing.md` says how work is
-    /// done once all the same.
+    /// host, as long as a node of each quorum remembers. Each node of a quorum may have forgotten it, by a restart without
+    /// its data, or was not there when it was told; also one after the other. A node that lacks it is told by
+    /// the host that has done the work, and by each that asks. The work of a host that ends before it says `done` is due
+    /// again, when its lease is over. `docs/fencing.md` says how work bears that.
     ///
-    /// A host counts periods by its own wall clock when it asks, in UTC. Each begins half its length before a multiple of
-    /// it: a day lasts from noon to noon, an hour from half past to half past. So hosts whose timers fire at midnight, or
-    /// at the full hour, agree about the period, as long as their clocks differ by less than half of it. Where a timer
-    /// fires near such an edge, a host may count the next period already: the period before is then done for the others
-    /// too. A clock that is ahead by a period does the next one's work early. A node keeps what is done until the period
-    /// after is over; if its clock jumps further than that it forgets.
+    /// A host counts periods by its own wall clock when it is first polled, in UTC; or by the moment of
+    /// [`at`](OncePer::at). Each begins half its length before a multiple of it: a day lasts from noon to noon, an hour
+    /// from half past to half past. So hosts whose timers fire at midnight, or at the full hour, agree about the period,
+    /// as long as their clocks differ by less than half of it. Hosts that name another length do other work. A clock that
+    /// is ahead does the work of a later period early, and the work of those before counts as done. A node keeps what is
+    /// done until the period after is over.
     ///
     /// It asks all nodes once before it acquires, so that work that is done takes no lease, and once more under the
-    /// lease. It waits for a host that is at the work as any request does, and has [`try_acquire`] not to.
+    /// lease. A node that hangs costs a node timeout each time. Let it wait: a host that waits hears that the work is
+    /// done, or does it where the one before has failed. Of hosts that [`try_acquire`] at the same time none may win.
+    /// [`hold_at_least`](Acquire::hold_at_least) and [`linger`](Acquire::linger) have no effect.
     ///
     /// [`try_acquire`]: crate::Redlock::try_acquire
     ///
@@ -76,7 +78,7 @@ impl Acquire {
     /// are refused, and nothing is sent.
     #[doc(alias = "idempotent", alias = "cron")]
     pub const fn once_per(self, every: Duration) -> OncePer {
-        OncePer { request: self, every }
+        OncePer { request: self.given_back_at_once(), every, at: None }
     }
 }
 
@@ -86,6 +88,7 @@ impl Acquire {
 pub struct OncePer {
     request: Acquire,
     every: Duration,
+    at: Option<SystemTime>,
 }
 
 /// Whether the work of this period is still to be done.
@@ -123,6 +126,15 @@ pub struct DueLease {
 }
 
 impl OncePer {
+    /// Counts the period in which this moment lies, and not that in which it is first polled: the moment for which a timer
+    /// was set, where it may fire late, or on another clock.
+    ///
+    /// A moment whose period has been over for as long as it lasted is [`OnceError::Late`]: the nodes may have forgotten.
+    pub const fn at(mut self, moment: SystemTime) -> Self {
+        self.at = Some(moment);
+        self
+    }
+
     /// Asks, blocking this thread. No runtime is needed.
     ///
     /// # Errors
@@ -136,30 +148,50 @@ impl OncePer {
     }
 
     async fn ask(self) -> Result<Once, OnceError> {
-        let Self { request, every } = self;
+        let Self { request, every, at } = self;
         let engine = Arc::clone(request.engine());
         let resource = request.one_resource()?.ok_or(OnceError::NotOne)?;
-        // Of the moment in which it is asked: a wait must not turn it into the work of the next period.
-        let period = Period::of(engine.wall_us(), every).ok_or(OnceError::Period { every })?;
+        // Of one moment: a wait must not turn it into the work of the next period.
+        let (begun, wall_us) = (engine.now(), engine.wall_us());
+        let moment_us = at.map_or(wall_us, in_us);
+        let period = Period::of(moment_us, every).ok_or(OnceError::Period { every })?;
         engine.can(Ability::Completions).map_err(AcquireError::from)?;
-        let before = asked(&engine, &resource, None).await?;
-        if let Some(done) = AlreadyDone::by(&engine, &resource, period, &before) {
+        let late = || {
+            let waited = engine.now().saturating_since(begun);
+            let is_late = !period.is_remembered(wall_us, waited, engine.config.drift());
+            is_late.then_some(OnceError::Late { waited, every })
+        };
+        late().map_or(Ok(()), Err)?;
+        let before = asked(&engine, &resource, period.every(), None).await?;
+        if let Some(done) = AlreadyDone::by(&engine, &resource, period, &before).await {
             return Ok(Once::AlreadyDone(done));
         }
         let lease = request.await?;
-        let under = asked(&engine, &resource, None).await?;
-        if let Some(done) = AlreadyDone::by(&engine, &resource, period, &under) {
-            drop(lease.release());
-            return Ok(Once::AlreadyDone(done));
-        }
-        if period.found(engine.quorum, seen(&under)) != WorkFound::Due {
-            let (target, needed) = (Some(lease.target().clone()), engine.quorum.needed());
-            drop(lease.release());
-            let (granted, nodes) = (answered(&under).count(), reports(&engine, &under));
-            return Err(AcquireError::NoQuorum { target, granted, needed, nodes }.into());
-        }
-        Ok(Once::Due(DueLease { lease, period }))
+        let under = asked(&engine, &resource, period.every(), None).await?;
+        let not_due = if let Some(done) = AlreadyDone::by(&engine, &resource, period, &under).await
+        {
+            Ok(Once::AlreadyDone(done))
+        } else if period.found(engine.quorum, seen(&under)) != WorkFound::Due {
+            let (answered, needed) = (answered(&under).count(), engine.quorum.needed());
+            Err(OnceError::Unknown { answered, needed, nodes: reports(&engine, &under) })
+        } else if let Some(late) = late() {
+            // Somebody may have done it so long ago that the nodes have forgotten.
+            Err(late)
+        } else if lease.check().is_err() {
+            Err(OnceError::Late { waited: engine.now().saturating_since(begun), every })
+        } else {
+            return Ok(Once::Due(DueLease { lease, period }));
+        };
+        // Before it answers: this process may end then.
+        let _ = lease.release().await;
+        not_due
     }
+}
+
+/// Microseconds of the wall clock.
+fn in_us(moment: SystemTime) -> u64 {
+    let since = moment.duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
 }
 
 impl IntoFuture for OncePer {
@@ -175,8 +207,8 @@ impl IntoFuture for OncePer {
 }
 
 impl AlreadyDone {
-    /// Where a node says so. The nodes that do not know it are told.
-    fn by(
+    /// Where a node says so. The nodes that do not know it are told, and answer before this does.
+    async fn by(
         engine: &Arc<Engine>,
         resource: &Resource,
         period: Period,
@@ -191,7 +223,7 @@ impl AlreadyDone {
             ago: completed.ago(),
         };
         if !lacking.is_empty() {
-            drop(engine.ask_completed(resource.clone(), Some(completed)));
+            let _ = asked(engine, resource, period.every(), Some(completed)).await;
         }
         Some(done)
     }
@@ -218,7 +250,8 @@ impl fmt::Display for AlreadyDone {
 
 impl DueLease {
     /// Says that the work of the period is done, so that nobody does it again. It returns when a quorum of the nodes has
-    /// taken that. The lease goes on: release it then, or drop it.
+    /// taken that, and all have answered or had a node timeout; the others are told again in the background, while there is
+    /// this handle. The lease goes on: release it then, or drop it.
     ///
     /// Call it when the work is done, and before the lease is given back. It is right also where the lease was lost by
     /// then: the work is done all the same.
@@ -238,10 +271,14 @@ impl DueLease {
         let limit = engine.now().saturating_add(node_timeout.saturating_mul(TOLD_FOR));
         loop {
             let resource = self.lease.resource();
-            let said = asked(engine, resource, Some(completed.clone())).await;
+            let every = self.period.every();
+            let said = asked(engine, resource, every, Some(completed.clone())).await;
             let said = said.map_err(|_| DoneError::RuntimeEnded)?;
             let told = knowing(&completed.completion, &said);
             if engine.quorum.is_met_by(told) {
+                if told.len() < engine.quorum.nodes() {
+                    engine.tell_completed(resource.clone(), every, completed);
+                }
                 return Ok(());
             }
             let next = engine.now().saturating_add(node_timeout / 2);
@@ -299,9 +336,10 @@ impl fmt::Debug for DueLease {
 async fn asked(
     engine: &Arc<Engine>,
     resource: &Resource,
+    every: Duration,
     done: Option<Completed>,
 ) -> Result<Completions, AcquireError> {
-    let said = shield(engine.ask_completed(resource.clone(), done));
+    let said = shield(engine.ask_completed(resource.clone(), every, done));
     let said = engine.process().awaits(said).await;
     said.and_then(Result::ok).ok_or(AcquireError::RuntimeEnded)
 }

@@ -6,7 +6,9 @@
 use alloc::{string::String, vec::Vec};
 use core::{fmt::Write, time::Duration};
 
-use super::{command::NodeId, node_set::NodeSet, note::Label, owner::Owner, round::Quorum};
+use super::{
+    command::NodeId, node_set::NodeSet, note::Label, owner::Owner, round::Quorum, validity::Drift,
+};
 
 /// The digits of a time on a node.
 const DIGITS: usize = 16;
@@ -47,6 +49,19 @@ impl Period {
         let next = begun.saturating_add(1).saturating_mul(length);
         let every = Duration::from_millis(length);
         Some(Self { through_ms: next.saturating_sub(edge + 1), every })
+    }
+
+    /// Its length, in whole milliseconds: nodes tell the work of different lengths apart.
+    pub const fn every(self) -> Duration {
+        self.every
+    }
+
+    /// Whether whoever asked at this moment of the wall clock can still be sure what the nodes say so much later: they keep what
+    /// is done for a length at least, and until the next period is over.
+    pub fn is_remembered(self, asked_us: u64, since: Duration, drift: Drift) -> bool {
+        let behind = Duration::from_millis((asked_us / 1_000).saturating_sub(self.through_ms));
+        let age = behind.saturating_add(since);
+        age.saturating_add(drift.of(self.every)) < self.every
     }
 
     /// What is left on the nodes when its work is done at this moment of the wall clock.

@@ -3,7 +3,7 @@
 //! It takes no turn and no lock, and delays no request. An answer counts like a vote: only if the node might vote all
 //! the time, since a node that has forgotten would report no holder.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use tokio::sync::oneshot;
 
@@ -16,6 +16,9 @@ use crate::{
     node::NodeError,
     protocol::{Completed, NodeId, Note, Resource, Sighting},
 };
+
+/// The longest pause before nodes are told again what is done.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// What each node says, in node order.
 type Said<T> = Vec<Result<T, NodeError>>;
@@ -54,9 +57,44 @@ impl Engine {
     pub(crate) fn ask_completed(
         self: &Arc<Self>,
         resource: Resource,
+        every: Duration,
         done: Option<Completed>,
     ) -> oneshot::Receiver<Completions> {
-        self.ask_voters(move |slot| slot.node.completed(resource.clone(), done.clone()))
+        self.ask_voters(move |slot| slot.node.completed(resource.clone(), every, done.clone()))
+    }
+
+    /// Goes on telling all nodes what is done until each has it, with longer and longer pauses, for half of a period at
+    /// most. It does not keep the engine alive.
+    pub(crate) fn tell_completed(
+        self: &Arc<Self>,
+        resource: Resource,
+        every: Duration,
+        done: Completed,
+    ) {
+        let (this, mut pause) = (Arc::downgrade(self), self.config.node_timeout);
+        let begun = self.now();
+        let until = begun.saturating_add(every / 2);
+        self.spawn_uncounted(async move {
+            loop {
+                let Some(wait) = this.upgrade().and_then(|engine| {
+                    let at = engine.now().saturating_add(pause);
+                    (at < until).then(|| engine.sleep_until(at))
+                }) else {
+                    return;
+                };
+                wait.await;
+                pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
+                let Some(engine) = this.upgrade() else { return };
+                let left = done.left.saturating_sub(engine.now().saturating_since(begun));
+                let told = Completed { left, ..done.clone() };
+                let ask = |slot: &NodeSlot| {
+                    slot.node.completed(resource.clone(), every, Some(told.clone()))
+                };
+                if engine.told_by_voters(ask).await.iter().all(Result::is_ok) {
+                    return;
+                }
+            }
+        });
     }
 
     fn ask_voters<T: Clone + Send + 'static>(

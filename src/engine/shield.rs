@@ -56,9 +56,10 @@ impl Shielded {
     pub(super) fn completed(
         &self,
         resource: Resource,
+        every: Duration,
         done: Option<Completed>,
     ) -> Answering<Option<Completed>> {
-        Answering::to(|| self.0.completed(resource, done))
+        Answering::to(|| self.0.completed(resource, every, done))
     }
 
     #[cfg(feature = "inspect")]

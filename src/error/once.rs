@@ -9,7 +9,8 @@ use thiserror::Error;
 use super::{AcquireError, Reports, WOULD_DEADLOCK};
 use crate::text::counted;
 
-/// Why it is not known whether the work of a period is due, or the work was not begun. Nothing of it stays on the nodes.
+/// Why it is not known whether the work of a period is due, or the work was not begun. Nothing of it stays on the nodes, but for a ttl
+/// where the runtime has ended.
 #[derive(Clone, Error)]
 #[non_exhaustive]
 pub enum OnceError {
@@ -24,8 +25,34 @@ pub enum OnceError {
         "only a request for one resource can be once per period; nothing was sent; name the work by one resource"
     )]
     NotOne,
-    /// The lease was not acquired, or too few nodes said whether the work is done: then the lease is being released. In
-    /// classic mode it is [`AcquireError::Unsupported`].
+    /// It waited for so long that the nodes may have forgotten who has done the work, or its moment was that long ago, or it
+    /// lost the lease again. Nothing stays on the nodes. Ask again, for the present period.
+    #[error(
+        "it took {waited:?} to be granted, or its moment was long ago, and of a period of {every:?} the nodes may have \
+         forgotten by then who has done the work; nothing stays on the nodes; ask again"
+    )]
+    Late {
+        /// How long it has waited.
+        waited: Duration,
+        /// The length of the period.
+        every: Duration,
+    },
+    /// Too few nodes said whether the work is done. The lease under which they were asked has been released. Ask again, or
+    /// repair the nodes that failed.
+    #[error(
+        "it is not known whether the work is done: {answered} of {} said so; the lease is given back; ask again, or repair \
+         the nodes that failed{}",
+        counted(*needed, "needed node"), .nodes.after_look(": ")
+    )]
+    Unknown {
+        /// How many nodes have answered.
+        answered: usize,
+        /// The nodes that were needed.
+        needed: usize,
+        /// What each node said.
+        nodes: Reports,
+    },
+    /// The lease was not acquired. In classic mode it is [`AcquireError::Unsupported`].
     #[error("the work was not begun: {0}")]
     Acquire(AcquireError),
 }
@@ -33,11 +60,13 @@ pub enum OnceError {
 debug_is_text! { enum OnceError {
     Period { every },
     NotOne,
+    Late { waited, every },
+    Unknown { answered, needed, nodes },
     Acquire(error),
 } }
 
 impl OnceError {
-    /// Whether another client is at the work now.
+    /// Whether another client is at the work now, or several asked at once and none was first.
     #[must_use]
     pub const fn is_contended(&self) -> bool {
         matches!(self, Self::Acquire(error) if error.is_contended())
@@ -60,7 +89,7 @@ pub enum DoneError {
     #[error(
         "the work is done, and {told} of {} took that within ten node timeouts; it may be done again in this period; \
          call it again while the lease holds{}",
-        counted(*needed, "needed node"), .nodes.after(": ")
+        counted(*needed, "needed node"), .nodes.after_look(": ")
     )]
     Unconfirmed {
         /// How many nodes have taken it.
@@ -70,8 +99,8 @@ pub enum DoneError {
         /// What each node said.
         nodes: Reports,
     },
-    /// The runtime has ended, or this process was forked and the lease is its parent's. Nothing was sent. Call it in the
-    /// process that did the work.
+    /// The runtime has ended, or this process was forked and the lease is its parent's. Some nodes may have taken it.
+    /// Call it in the process that did the work.
     #[error(
         "the runtime ended, or this process was forked; it is not known whether any node took it; call it in the process \
          that did the work"

@@ -180,6 +180,11 @@ impl Reports {
         After { reports: &self.nodes, separator, granted: "granted" }
     }
 
+    /// The same of a question.
+    pub(super) const fn after_look(&self, separator: &'static str) -> After<'_> {
+        After { reports: &self.nodes, separator, granted: "answered" }
+    }
+
     /// The same of an extension.
     pub(super) const fn after_extension(&self, separator: &'static str) -> After<'_> {
         After { reports: &self.nodes, separator, granted: "extended" }

@@ -119,15 +119,16 @@ pub trait Node: Send + Sync + fmt::Debug + 'static {
         Box::pin(std::future::ready(Err(error)))
     }
 
-    /// Reads what is said to be done of `resource` on this node. With `done`, it keeps that for what is left of its life,
+    /// Reads what is said to be done of `resource` on this node, of the periods of this length: others are other work. With `done`, it keeps that for what is left of its life,
     /// unless what stands there reaches as far, and answers with what stands then. Only an admitted node answers, as for a vote.
     /// The default fails.
     fn completed(
         &self,
         resource: Resource,
+        every: Duration,
         done: Option<Completed>,
     ) -> NodeFuture<Option<Completed>> {
-        let _ = (resource, done);
+        let _ = (resource, every, done);
         let message =
             Arc::from("this node keeps no completions: it does not implement `completed`");
         let error = NodeError::Rejected { sent: false, code: Arc::from("ERR"), message };

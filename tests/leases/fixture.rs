@@ -432,12 +432,13 @@ impl Node for OddNode {
     fn completed(
         &self,
         resource: Resource,
+        every: Duration,
         done: Option<Completed>,
     ) -> NodeFuture<Option<Completed>> {
         if let Some(looks) = &*self.looks.lock().unwrap() {
             looks.fetch_add(1, Ordering::Relaxed);
         }
-        let said = self.memory.completed(resource, done);
+        let said = self.memory.completed(resource, every, done);
         let (manner, sim) = (*self.manner.lock().unwrap(), self.machine.sim.clone());
         Box::pin(async move {
             let said = said.await;

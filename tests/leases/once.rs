@@ -116,7 +116,6 @@ fn a_host_that_waits_for_another_at_the_work_hears_that_it_is_done() {
     world.pass(SECOND);
     does(&world, lease);
     done(world.machine.sim.block_on(waits));
-    world.pass(SECOND);
     assert!(world.nodes.iter().all(|node| !node.has("report")), "what it took is given back");
 }
 
@@ -258,11 +257,9 @@ fn too_few_nodes_that_say_whether_it_is_done_are_an_error_and_leave_nothing() {
     let host = host(&world, 0);
     world.nodes[1..].iter().for_each(|node| node.set(Manner::Deaf));
     let refused = ask(&world, hourly(&host));
-    let Err(OnceError::Acquire(AcquireError::NoQuorum { granted: 1, needed: 2, .. })) = refused
-    else {
+    let Err(OnceError::Unknown { answered: 1, needed: 2, .. }) = refused else {
         panic!("{refused:?}")
     };
-    world.pass(SECOND);
     assert!(world.nodes.iter().all(|node| !node.has("report")), "the lease is given back");
     world.set_all(Manner::Sound);
     let lease = due(ask(&world, hourly(&host)));
@@ -288,4 +285,154 @@ fn a_future_that_is_dropped_at_any_moment_leaves_nothing() {
         assert!(world.nodes.iter().all(|node| !node.has("report")), "after {after}");
         due(ask(&world, hourly(&host))).check().unwrap();
     }
+}
+
+const TEN: Duration = Duration::from_secs(10);
+
+#[test]
+fn who_asked_longer_ago_than_the_nodes_remember_is_told_so() {
+    let world = Fixture::new(TTL);
+    world.keep_lines();
+    let (one, other) = (host(&world, 0), host(&world, 0));
+    let ask_ten = |host: &Redlock| host.acquire("report").wait(100 * SECOND).once_per(TEN);
+    let lease = due(ask(&world, ask_ten(&one)));
+    let mut waits = ask_ten(&other).into_future();
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(waits.as_mut().poll(&mut cx).is_pending());
+    world.pass(SECOND);
+    let (said, lease) = says(&world, lease);
+    said.unwrap();
+    // It holds on for longer than what it has said is kept.
+    world.pass(3 * TEN);
+    world.machine.sim.block_on(lease.release()).unwrap();
+    let late = world.machine.sim.block_on(waits);
+    assert!(matches!(late, Err(OnceError::Late { .. })), "{late:?}");
+    assert!(world.nodes.iter().all(|node| !node.has("report")), "what it took is given back");
+    // A process that is stopped on the way.
+    world.set_all(Manner::Far(10 * MS));
+    let mut waits = other.try_acquire("report").once_per(TEN).into_future();
+    assert!(waits.as_mut().poll(&mut cx).is_pending());
+    does(&world, due(ask(&world, one.try_acquire("report").once_per(TEN))));
+    world.pass(3 * TEN);
+    let late = world.machine.sim.block_on(waits);
+    assert!(matches!(late, Err(OnceError::Late { .. })), "{late:?}");
+}
+
+#[test]
+fn the_period_is_that_of_the_moment_in_which_it_is_asked() {
+    let world = Fixture::new(TTL);
+    world.keep_lines();
+    // Five seconds before the edge.
+    let (one, other) = (host(&world, 1_795), host(&world, 1_795));
+    let holds = world.request(one.acquire("report"));
+    let mut waits = other.acquire("report").wait(100 * SECOND).once_per(HOUR).into_future();
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(waits.as_mut().poll(&mut cx).is_pending());
+    world.pass(TEN);
+    world.machine.sim.block_on(holds.release()).unwrap();
+    does(&world, due(world.machine.sim.block_on(waits)));
+    // Of the period before: the next one's is still to be done.
+    does(&world, due(ask(&world, hourly(&one))));
+    done(ask(&world, hourly(&one)));
+}
+
+#[test]
+fn a_moment_may_be_named_while_the_nodes_remember_its_period() {
+    let world = Fixture::new(TTL);
+    let host = host(&world, 0);
+    let hour = Duration::from_micros(world.machine.wall_us()).as_secs() / 3_600 + 1;
+    let full = std::time::UNIX_EPOCH + u32::try_from(hour).unwrap() * HOUR;
+    let at = |moment| ask(&world, host.try_acquire("report").once_per(HOUR).at(moment));
+    does(&world, due(at(full - HOUR)));
+    does(&world, due(at(full)));
+    done(at(full));
+    done(ask(&world, hourly(&host)));
+    world.pass(2 * HOUR);
+    let long_ago = at(full);
+    assert!(matches!(long_ago, Err(OnceError::Late { .. })), "{long_ago:?}");
+    due(at(full + HOUR)).check().unwrap();
+}
+
+#[test]
+fn work_of_another_length_is_other_work() {
+    let world = Fixture::new(TTL);
+    let host = host(&world, 0);
+    let daily = |host: &Redlock| host.try_acquire("report").once_per(24 * HOUR);
+    does(&world, due(ask(&world, daily(&host))));
+    for _ in 0..3 {
+        does(&world, due(ask(&world, hourly(&host))));
+        done(ask(&world, hourly(&host)));
+        done(ask(&world, daily(&host)));
+        world.pass(HOUR);
+    }
+}
+
+#[test]
+fn a_node_that_was_away_is_told_by_who_has_done_the_work() {
+    let world = Fixture::new(TTL);
+    let (one, other) = (host(&world, 0), host(&world, 0));
+    world.nodes[0].disconnect();
+    does(&world, due(ask(&world, hourly(&one))));
+    world.nodes[0].reconnect();
+    // Nobody asks meanwhile.
+    world.pass(120 * SECOND);
+    world.nodes[1].restart();
+    world.pass(2 * TTL);
+    world.nodes[2].disconnect();
+    world.pass(SECOND);
+    done(ask(&world, hourly(&other)));
+}
+
+#[test]
+fn it_goes_on_saying_so_for_ten_node_timeouts() {
+    let world = Fixture::new(TTL);
+    let (one, other) = (host(&world, 0), host(&world, 0));
+    let lease = due(ask(&world, hourly(&one)));
+    world.nodes[1..].iter().for_each(|node| node.hang());
+    let nodes = world.nodes.clone();
+    let sim = world.machine.sim.clone();
+    world.machine.sim.spawn(Box::pin(async move {
+        sim.sleep(500 * MS).await;
+        nodes.iter().for_each(|node| node.resume());
+    }));
+    let (said, lease) = says(&world, lease);
+    said.unwrap();
+    drop(lease);
+    done(ask(&world, hourly(&other)));
+}
+
+#[test]
+fn neither_a_least_time_nor_a_linger_keeps_others_out_of_work_that_is_done() {
+    let world = Fixture::new(TTL);
+    world.keep_lines();
+    let (one, other) = (host(&world, 0), host(&world, 0));
+    let lease = due(ask(&world, hourly(&one)));
+    let request = other.acquire("report").hold_at_least(5 * SECOND).linger(5 * SECOND);
+    let mut waits = request.once_per(HOUR).into_future();
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(waits.as_mut().poll(&mut cx).is_pending());
+    does(&world, lease);
+    done(world.machine.sim.block_on(waits));
+    assert!(world.nodes.iter().all(|node| !node.has("report")));
+}
+
+#[test]
+fn a_lease_that_is_lost_before_its_holder_hears_of_it_is_not_due() {
+    let world = Fixture::new(TTL);
+    let host = host(&world, 0);
+    world.set_all(Manner::Far(10 * MS));
+    let request = host.try_acquire("report").without_renewal().once_per(HOUR);
+    let mut future = request.into_future();
+    let mut cx = Context::from_waker(Waker::noop());
+    for _ in 0..20 {
+        assert!(future.as_mut().poll(&mut cx).is_pending());
+        if world.nodes.iter().all(|node| node.has("report")) {
+            break;
+        }
+        world.pass(2 * MS);
+    }
+    // Nobody polls it.
+    world.pass(2 * TTL);
+    let late = world.machine.sim.block_on(future);
+    assert!(matches!(late, Err(OnceError::Late { .. })), "{late:?}");
 }

@@ -172,16 +172,16 @@ fn what_is_done_stands_beside_the_resource_and_ends_by_itself() {
     lease.blocking_done().unwrap();
     let owner = lease.owner().to_string();
     for server in cluster.iter() {
-        let text = String::from_utf8(server.get("quorlock:done:job").unwrap()).unwrap();
+        let text = String::from_utf8(server.get("quorlock:done:500:job").unwrap()).unwrap();
         assert_eq!(text[32..64], owner);
-        let left = server.pttl("quorlock:done:job");
+        let left = server.pttl("quorlock:done:500:job");
         assert!((1..=1_000).contains(&left), "{left} ms");
     }
     lease.blocking_release().unwrap();
     // What another program writes there is no completion, and is replaced.
-    eventually("it is over", SOON, || cluster[0].get("quorlock:done:job").is_none());
-    cluster.iter().for_each(|server| server.set("quorlock:done:job", b"theirs", None));
+    eventually("it is over", SOON, || cluster[0].get("quorlock:done:500:job").is_none());
+    cluster.iter().for_each(|server| server.set("quorlock:done:500:job", b"theirs", None));
     let Once::Due(lease) = ask(&other) else { panic!("nothing is done") };
     lease.blocking_done().unwrap();
-    assert!(cluster.iter().all(|server| server.pttl("quorlock:done:job") > 0));
+    assert!(cluster.iter().all(|server| server.pttl("quorlock:done:500:job") > 0));
 }

@@ -8,7 +8,7 @@
 use std::{
     os::fd::AsFd as _,
     process::ExitCode,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use quorlock::Redlock;
@@ -73,15 +73,30 @@ async fn hold_and_tell(run: &Run, teller: &Teller, words: &mut Words) -> Result<
     let asked = Instant::now();
     let longest = run.want.longest();
     let redlock = run.want.nodes.connect_as(Some(run.label()))?;
+    let held = hold_with(&redlock, run, (asked, longest), teller, words).await;
+    // Releases whatever was dropped on the way, also what an acquire in vain has set.
+    let _ = redlock.shutdown().await;
+    held
+}
+
+async fn hold_with(
+    redlock: &Redlock,
+    run: &Run,
+    (asked, longest): (Instant, Option<Duration>),
+    teller: &Teller,
+    words: &mut Words,
+) -> Result<(), Failure> {
+    // Of the moment in which it was started, whatever it waits for.
+    let began = SystemTime::now();
     let tell = |reason| teller.say(Held::Waits { reason });
     tokio::select! {
-        usable = run.want.usable(&redlock, tell) => usable?,
+        usable = run.want.usable(redlock, tell) => usable?,
         _ = words.next_line() => return Ok(()),
     }
     let mut wait = longest.map(|wait| wait.saturating_sub(asked.elapsed()));
     loop {
         let (holds, least) = tokio::select! {
-            holds = acquire(run, &redlock, wait) => holds?,
+            holds = acquire(run, redlock, wait, began) => holds?,
             // The supervisor does not wait any more. Dropping the request undoes it.
             _ = words.next_line() => break,
         };
@@ -94,8 +109,6 @@ async fn hold_and_tell(run: &Run, teller: &Teller, words: &mut Words) -> Result<
         }
         wait = longest;
     }
-    // Releases whatever was dropped on the way.
-    let _ = redlock.shutdown().await;
     Ok(())
 }
 
@@ -104,19 +117,34 @@ async fn acquire(
     run: &Run,
     redlock: &Redlock,
     wait: Option<Duration>,
+    began: SystemTime,
 ) -> Result<(Holds, Option<Duration>), Failure> {
     match run.once_per {
         None => run.want.acquire_to_stay(redlock, wait).await,
-        Some(every) => run.want.acquire_once(redlock, wait, every).await.map(|holds| (holds, None)),
+        Some(every) => {
+            let holds = run.want.acquire_once(redlock, wait, (every, began)).await;
+            holds.map(|holds| (holds, None))
+        }
     }
 }
 
-/// Says that the work is done, and gives a lease back that is not lost. Returns what stays, in words.
-async fn given_back(holds: Holds, is_done: bool, is_lost: bool) -> Option<String> {
-    // Work that is done is done, also where the lease was lost by then.
-    let unsaid = if is_done { holds.done().await.err() } else { None };
+/// Says that the work is done, for as long as the lease holds, and gives a lease back that is not lost. Returns why it is not
+/// on record, and what stays, in words.
+async fn given_back(
+    holds: Holds,
+    is_done: bool,
+    is_lost: bool,
+) -> (Option<String>, Option<String>) {
+    let unsaid = loop {
+        // Work that is done is done, also where the lease was lost by then.
+        let said = if is_done { holds.done().await } else { Ok(()) };
+        match said {
+            Err(_) if holds.signal().check().is_ok() => {}
+            said => break said.err().map(|error| error.to_string()),
+        }
+    };
     let left = if is_lost { None } else { holds.release().await.err() };
-    unsaid.map(|error| error.to_string()).or_else(|| left.map(|error| error.to_string()))
+    (unsaid, left.map(|error| error.to_string()))
 }
 
 /// Says what becomes of the lease until the command is over. Returns whether there is to be another lease.
@@ -188,11 +216,11 @@ async fn until_over(
             Some(Watched::Asked) => command = command.asked(),
             Some(Watched::Stays) => command = Command::Ended,
             Some(word @ (Watched::Over | Watched::Done | Watched::Again)) => {
-                let left = match holds.take() {
+                let (unsaid, left) = match holds.take() {
                     Some(holds) => given_back(holds, word == Watched::Done, is_lost).await,
-                    None => None,
+                    None => (None, None),
                 };
-                teller.say(Held::Over { left });
+                teller.say(Held::Over { left, unsaid });
                 return word == Watched::Again;
             }
             None => {

@@ -48,7 +48,7 @@ holds it (--busy-status makes it another), 69 too few nodes answer, 76 the lease
 refused something, 64 the command line is wrong, 78 the nodes or a setting are wrong, 126 the command cannot be started, 127 there is \
 none of that name.
 
-  quorlock run nightly-report --try --once-per 1d -- /usr/local/bin/report           for cron, on each host
+  quorlock run nightly-report --quiet --once-per 1d -- /usr/local/bin/report         for cron, on each host
   quorlock run scheduler --elect -- /usr/local/bin/scheduler                         for a service, on each host")]
 pub(crate) struct Run {
     #[command(flatten)]
@@ -57,7 +57,7 @@ pub(crate) struct Run {
     #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 
-    /// Once in each period of this length, on whichever host comes first, as in `1d`: where it is done already, ends with status 0. The command has done it if its status is 0. A period begins half its length before a multiple of it, in UTC: a day lasts from noon to noon
+    /// Once in each period of this length, on whichever host comes first, as in `1d`: where it is done already, ends with status 0. The command has done it if its status is 0 and it was not asked to end. Leave out --try: who waits does it where the one before fails. A period begins half its length before a multiple of it, in UTC: a day lasts from noon to noon
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with_all = ["also", "semaphore", "shared", "elect", "hold_at_least"])]
     pub(crate) once_per: Option<Duration>,
     /// How long the command has between SIGTERM and SIGKILL where the lease is lost; it is taken out of the ttl, of which it is a third at most. By default 5 s, or that third
@@ -69,7 +69,7 @@ pub(crate) struct Run {
     /// Says nothing where somebody else holds it, or it is done: for cron, which sends a mail of what is said
     #[arg(long, short = 'q')]
     pub(crate) quiet: bool,
-    /// Says what happens as an object of JSON a line, on standard error: waiting, acquired, already_done, lost, not_released, failed, over
+    /// Says what happens as an object of JSON a line, on standard error: waiting, acquired, already_done, lost, not_said, not_released, failed, over
     #[arg(long, conflicts_with = "quiet")]
     pub(crate) json: bool,
 }

@@ -24,6 +24,8 @@ use crate::exit::{Failure, Status};
 
 /// How long the lease may take to be given back: longer than the holder itself waits for nodes that do not answer.
 const GIVEN_BACK: Duration = Duration::from_secs(5);
+/// The same where it says first that the work is done: for as long as its lease holds, which is not known here.
+const SAID: Duration = Duration::from_secs(60);
 /// How much longer it may take to clean up on nodes that do not answer.
 const TIDIED: Duration = Duration::from_millis(300);
 /// How long a holder may take that only has to answer. A stopped one does not.
@@ -104,20 +106,23 @@ impl Partner {
     }
 
     /// Tells it that the command is over, and whether its work is done, and waits until it has given the lease back. Returns
-    /// what stays, in words.
-    pub(crate) async fn give_back(&mut self, is_done: bool) -> Option<String> {
-        self.say(if is_done { Watched::Done } else { Watched::Over }).await;
-        let left = self.over(GIVEN_BACK).await;
+    /// why it is not on record that the work is done, and what stays, in words.
+    pub(crate) async fn give_back(&mut self, is_done: bool) -> (Option<String>, Option<String>) {
+        let (word, within) =
+            if is_done { (Watched::Done, SAID) } else { (Watched::Over, GIVEN_BACK) };
+        self.say(word).await;
+        let (unsaid, left) = self.over(within).await;
+        let unsaid = unsaid.filter(|_| is_done);
         // A node that is down may still have its key, which is then in nobody's way, and expires.
         let within = if left.is_some() { Duration::ZERO } else { TIDIED };
         self.end_within(within).await;
-        left
+        (unsaid, left)
     }
 
     /// The same of a lease that was lost: there is nothing to give back.
     pub(crate) async fn end_lost(&mut self) {
         self.say(Watched::Over).await;
-        match self.over(ANSWERED).await {
+        match self.over(ANSWERED).await.1 {
             None => self.end_within(TIDIED).await,
             Some(_) => self.leave().await,
         }
@@ -127,27 +132,27 @@ impl Partner {
     pub(crate) async fn again(&mut self) -> bool {
         self.say(Watched::Again).await;
         let is_there =
-            self.over(ANSWERED).await.is_none() && matches!(self.process.try_wait(), Ok(None));
+            self.over(ANSWERED).await.1.is_none() && matches!(self.process.try_wait(), Ok(None));
         if !is_there {
             self.leave().await;
         }
         is_there
     }
 
-    async fn over(&mut self, within: Duration) -> Option<String> {
+    async fn over(&mut self, within: Duration) -> (Option<String>, Option<String>) {
+        let both = |unsaid: &str, left: &str| (Some(unsaid.to_owned()), Some(left.to_owned()));
         let over = async {
             while let Some(word) = self.next().await {
-                if let Held::Over { left } = word {
-                    return left;
+                if let Held::Over { left, unsaid } = word {
+                    return (unsaid, left);
                 }
             }
-            Some(
-                "the process that held the lease has ended, and the lease expires by itself"
-                    .to_owned(),
-            )
+            let left = "the process that held the lease has ended, and the lease expires by itself";
+            both("the process that was to say so has ended", left)
         };
-        let late = || "the lease could not be given back in time, and expires by itself".to_owned();
-        timeout(within, over).await.unwrap_or_else(|_| Some(late()))
+        let late = "the lease could not be given back in time, and expires by itself";
+        let silent = "the nodes did not answer in time";
+        timeout(within, over).await.unwrap_or_else(|_| both(silent, late))
     }
 
     /// It gives back what it has, and ends.

@@ -30,6 +30,10 @@ pub(crate) enum Event {
         reason: String,
         command: Fate,
     },
+    /// The work is done, and that is not on record: it may be done again in this period.
+    NotSaid {
+        reason: String,
+    },
     /// The lease was not given back.
     NotReleased {
         reason: String,
@@ -96,6 +100,9 @@ impl Event {
                 format!("`{resource}`: {reason}")
             }
             Self::AlreadyDone { reason } => format!("`{resource}` is {reason}"),
+            Self::NotSaid { reason } => {
+                format!("`{resource}` is done, and may be done again in this period: {reason}")
+            }
             Self::NotReleased { reason } | Self::Failed { reason, .. } => reason.clone(),
         };
         Some(words)

@@ -36,6 +36,9 @@ const AFTER_KILL: Duration = Duration::from_secs(10);
 /// Timers stand still while the machine sleeps, so the clock is read at least this often.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// Signals that ask a command to end: one that ends then, with whatever status, may have left its work undone.
+const ENDING: [Signal; 4] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT];
+
 const GONE: &str = "the process that renewed the lease has ended";
 
 pub(crate) async fn supervise(run: Run) -> ExitCode {
@@ -90,13 +93,14 @@ async fn supervised(run: &Run, notes: &Notes) -> Result<u8, Failure> {
                 partner.end_lost().await;
                 return Ok(Status::Lost.code());
             }
-            Ok(End::Itself(status)) => {
+            Ok(End::Itself(status, is_done)) => {
                 if let Some(until) = granted.keep_until {
                     keep_out(until, &mut partner, &mut signals, notes).await;
                 }
-                if let Some(reason) = partner.give_back(status == 0).await {
-                    notes.say(Event::NotReleased { reason });
-                }
+                let is_done = is_done && run.once_per.is_some();
+                let (unsaid, left) = partner.give_back(is_done).await;
+                unsaid.into_iter().for_each(|reason| notes.say(Event::NotSaid { reason }));
+                left.into_iter().for_each(|reason| notes.say(Event::NotReleased { reason }));
                 return Ok(status);
             }
             Ok(End::Never) => {
@@ -115,8 +119,8 @@ async fn supervised(run: &Run, notes: &Notes) -> Result<u8, Failure> {
 /// How a command ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum End {
-    /// With this status.
-    Itself(u8),
+    /// With this status; and whether it has done its work, and was not asked to end.
+    Itself(u8, bool),
     Lost,
     /// It was never started: this process was stopped when it should have been.
     Late,
@@ -130,7 +134,7 @@ impl End {
         match self {
             Self::Late => !run.want.try_once,
             Self::Lost => run.want.elect,
-            Self::Itself(_) | Self::Never => false,
+            Self::Itself(..) | Self::Never => false,
         }
     }
 }
@@ -178,6 +182,7 @@ async fn watch(
     // The command has the terminal before its first line: what is typed from then on is for it.
     terminal.started(group);
     go(group);
+    let mut was_asked = false;
     let status = loop {
         // A word of the holder counts before the clock, and a loss before an end that it may have caused.
         let lost = tokio::select! {
@@ -188,7 +193,11 @@ async fn watch(
                 // The command may still run.
                 Err(error) => Some(format!("nobody says when the command ends: {error}")),
             },
-            signal = signals.next() => { group.signal(signal); None }
+            signal = signals.next() => {
+                was_asked |= ENDING.contains(&signal);
+                group.signal(signal);
+                None
+            }
             _ = children.recv() => { terminal.see(group); None }
             _ = continued.recv() => { terminal.go_on(group); None }
             () = sleep(until(term.ask_at()).min(LOOK)) => term.is_lost(partner).await,
@@ -215,7 +224,7 @@ async fn watch(
     terminal.take_back(group);
     Ok(match status {
         _ if !is_gone => End::Never,
-        Some(status) => End::Itself(of_status(status)),
+        Some(status) => End::Itself(of_status(status), status.success() && !was_asked),
         None => End::Lost,
     })
 }

@@ -23,9 +23,10 @@ pub(crate) enum Held {
         reason: String,
         asked: bool,
     },
-    /// The lease has been given back, or why not.
+    /// The lease has been given back, or why not; and why it is not on record that the work is done, where it was to be.
     Over {
         left: Option<String>,
+        unsaid: Option<String>,
     },
     /// The lease was not granted.
     Failed {

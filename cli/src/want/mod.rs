@@ -5,7 +5,7 @@
 
 mod holds;
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use clap::Args;
 use quorlock::{AcquireError, CampaignError, Once, OnceError, Redlock};
@@ -163,13 +163,15 @@ impl Want {
         &self,
         redlock: &Redlock,
         wait: Option<Duration>,
-        every: Duration,
+        (every, began): (Duration, SystemTime),
     ) -> Result<Holds, Failure> {
         let request = with_more!(self, wait, None, redlock.try_acquire(&self.resource));
-        match request.once_per(every).await {
+        match request.once_per(every).at(began).await {
             Ok(Once::Due(lease)) => Ok(Holds::Due(lease)),
             Ok(done) => Err(Failure::new(Status::Done, done)),
             Err(OnceError::Acquire(error)) => Err(self.not_acquired(&error)),
+            Err(error @ OnceError::Unknown { .. }) => Err(Failure::new(Status::Broken, error)),
+            Err(error @ OnceError::Late { .. }) => Err(Failure::new(Status::Busy, error)),
             Err(error) => Err(Failure::new(Status::Usage, error)),
         }
     }

@@ -2,9 +2,10 @@
 
 use std::thread;
 
-use quorlock_harness::eventually;
+use nix::sys::signal::Signal;
+use quorlock_harness::{Server, eventually};
 
-use super::host::{Host, SOON};
+use super::host::{Host, MS, SOON};
 
 /// A day ends at noon, which may be now: then it may run once more.
 const LONG: &str = "job --once-per 366d";
@@ -50,6 +51,45 @@ fn of_many_hosts_that_start_it_at_once_one_runs_it() {
     });
     assert!(all.iter().all(|ended| ended.code == 0), "{all:?}");
     assert_eq!(all.iter().filter(|ended| ended.out == "ran\n").count(), 1, "{all:?}");
+    // What the others had under which they heard that it is done.
+    assert_eq!(host.fleet.locks_left(), []);
+}
+
+#[test]
+fn a_command_that_is_asked_to_end_has_not_done_it() {
+    let host = Host::new();
+    let script = "trap 'exit 0' TERM; echo begun > begun; sleep 1000 & wait";
+    let running = host.shell(LONG, script);
+    host.written("begun");
+    running.supervisor().signal(Signal::SIGTERM);
+    assert_eq!(running.ended().code, 0);
+    assert_eq!(host.run(LONG, "echo ran").out, "ran\n");
+}
+
+/// For longer than ten node timeouts, and less than the ttl.
+#[test]
+fn it_goes_on_saying_that_it_is_done_while_its_lease_holds() {
+    let host = Host::hasty();
+    let script = "echo begun > begun; until [ -e go ]; do sleep 0.05; done";
+    let running = host.shell(LONG, script);
+    host.written("begun");
+    host.fleet.iter().take(2).for_each(Server::pause);
+    std::fs::write(host.file("go"), "").unwrap();
+    thread::sleep(2_500 * MS);
+    host.fleet.iter().take(2).for_each(Server::resume);
+    let ended = running.ended();
+    assert_eq!((ended.code, &*ended.err), (0, ""));
+    assert_eq!(host.run(LONG, "echo ran").out, "");
+}
+
+#[test]
+fn a_holder_that_is_killed_before_it_has_said_so_is_told_of() {
+    let host = Host::new();
+    let script = "kill -9 $(pgrep -P $PPID -f 'hold-for-ru[n]'); exit 0";
+    let ended = host.run(&format!("{LONG} --ttl 2s"), script);
+    // The end of either may be seen first.
+    assert!(ended.err.contains("may be done again") || ended.code == 76, "{ended:?}");
+    assert_eq!(host.run(LONG, "echo ran").out, "ran\n");
 }
 
 #[test]
@@ -58,8 +98,8 @@ fn a_host_that_is_killed_at_the_command_leaves_it_to_another() {
     let running = host.shell(&format!("{LONG} --ttl 2s"), "echo begun; sleep 1000");
     eventually("it runs", SOON, || running.command().line().contains("sleep 1000"));
     let (supervisor, holder) = (running.supervisor(), running.holder());
-    holder.signal(nix::sys::signal::Signal::SIGKILL);
-    supervisor.signal(nix::sys::signal::Signal::SIGKILL);
+    holder.signal(Signal::SIGKILL);
+    supervisor.signal(Signal::SIGKILL);
     drop(running);
     assert_eq!(host.run(LONG, "echo ran").out, "ran\n");
     assert_eq!(host.run(LONG, "echo ran").out, "");

@@ -74,8 +74,8 @@ pub struct NodeStore {
     fences: BTreeMap<Vec<u8>, Counter>,
     /// The lines. A resource without an entry has no waiters.
     lines: BTreeMap<Resource, WaitList>,
-    /// What is done, of which resource, and when it is forgotten.
-    completions: BTreeMap<Vec<u8>, (Completion, Timestamp)>,
+    /// What is done, of which resource and length of a period, and when it is forgotten.
+    completions: BTreeMap<(Vec<u8>, Duration), (Completion, Timestamp)>,
     /// The places in lines that other keys keep from going on.
     stuck: Stuck,
     floor: u64,
@@ -364,7 +364,7 @@ impl NodeStore {
         }))
     }
 
-    /// What is said to be done of a resource. With `done`, that is kept unless what stands reaches as far.
+    /// What is said to be done of a resource, of the periods of this length. With `done`, that is kept unless what stands reaches as far.
     ///
     /// # Errors
     ///
@@ -372,12 +372,14 @@ impl NodeStore {
     pub fn completed(
         &mut self,
         resource: &Resource,
+        every: Duration,
         done: Option<Completed>,
         now: Timestamp,
     ) -> Result<Option<Completed>, NodeRefusal> {
         self.admitted()?;
         self.completions.retain(|_, (_, end)| now < *end);
-        let stands = self.completions.get(resource.as_bytes()).cloned();
+        let of = (resource.as_bytes().to_vec(), every);
+        let stands = self.completions.get(&of).cloned();
         let is_new = |done: &Completed| {
             stands.as_ref().is_none_or(|(stands, _)| done.completion.is_beyond(stands))
         };
@@ -385,7 +387,7 @@ impl NodeStore {
             Some(done) => {
                 let end = now.saturating_add(done.wire_left());
                 let kept = (done.completion, end);
-                self.completions.insert(resource.as_bytes().to_vec(), kept.clone());
+                self.completions.insert(of, kept.clone());
                 Some(kept)
             }
             None => stands,

@@ -209,15 +209,16 @@ impl Pair {
         on: u8,
         done: Option<(u64, u8, u64)>,
     ) -> Result<String, String> {
+        let every = Duration::from_secs(1);
         let done = done.map(|(at, owner, left)| {
-            let period = Period::of(at * 1_000_000, Duration::from_secs(1)).expect("a period");
+            let period = Period::of(at * 1_000_000, every).expect("a period");
             let label = (owner % 2 == 0).then(label);
             let completed = period.completed(names::owner(owner), label, at * 1_000_000);
             Completed { left: Duration::from_millis(left), ..completed }
         });
         let [server, memory] = &self.clients[client].nodes;
-        let server = server.completed(resource(on), done.clone()).await;
-        let memory = memory.completed(resource(on), done).await;
+        let server = server.completed(resource(on), every, done.clone()).await;
+        let memory = memory.completed(resource(on), every, done).await;
         let (server, memory) = (done_there(server), done_there(memory));
         let said = match &memory {
             Ok(None) => "nothing".to_owned(),

@@ -262,12 +262,13 @@ impl Node for MemoryNode {
     fn completed(
         &self,
         resource: Resource,
+        every: Duration,
         done: Option<Completed>,
     ) -> NodeFuture<Option<Completed>> {
         let now = self.now();
-        let seen = self
-            .running()
-            .and_then(|mut state| state.store.completed(&resource, done, now).map_err(refused));
+        let seen = self.running().and_then(|mut state| {
+            state.store.completed(&resource, every, done, now).map_err(refused)
+        });
         Box::pin(std::future::ready(seen))
     }
 

@@ -194,9 +194,10 @@ impl Node for RedisNode {
     fn completed(
         &self,
         resource: Resource,
+        every: Duration,
         done: Option<Completed>,
     ) -> NodeFuture<Option<Completed>> {
-        self.with_session(|session| Box::pin(votes::completed(session, resource, done)))
+        self.with_session(|session| Box::pin(votes::completed(session, resource, every, done)))
     }
 
     #[cfg(feature = "inspect")]

@@ -107,10 +107,11 @@ pub(super) async fn who_holds(
 pub(super) async fn completed(
     session: Arc<Session>,
     resource: Resource,
+    every: Duration,
     done: Option<Completed>,
 ) -> Result<Option<Completed>, NodeError> {
     let identity = session.identity()?;
-    let key = codec::completion_of(&resource);
+    let key = codec::completion_of(&resource, every);
     let script = || codec::ask_completed(&identity, &key, done.as_ref());
     codec::told_completed(&session.vote(script, session.now()).await?)
 }

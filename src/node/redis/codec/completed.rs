@@ -15,9 +15,10 @@ use crate::{
     protocol::{Completed, Completion, Resource},
 };
 
-/// The key beside that of a resource.
-pub(in crate::node::redis) fn completion_of(resource: &Resource) -> Vec<u8> {
-    [DONE, resource.as_bytes()].concat()
+/// The key beside that of a resource, for periods of this length.
+pub(in crate::node::redis) fn completion_of(resource: &Resource, every: Duration) -> Vec<u8> {
+    let length = format!("{}:", every.as_millis());
+    [DONE, length.as_bytes(), resource.as_bytes()].concat()
 }
 
 pub(in crate::node::redis) fn ask_completed<'a>(
@@ -84,9 +85,9 @@ mod tests {
     #[test]
     fn the_key_is_beside_that_of_the_resource() {
         let resource = Resource::new("job").unwrap();
-        let key = completion_of(&resource);
+        let key = completion_of(&resource, Duration::from_secs(60));
         let script = ask_completed(b"abc/0/0", &key, None);
-        assert_eq!(script.keys[3], b"quorlock:done:job");
+        assert_eq!(script.keys[3], b"quorlock:done:60000:job");
         assert_eq!(script.args, [Arg::Bytes(b"abc/0/0")]);
         let done = Period::of(0, Duration::from_secs(60)).unwrap();
         let done = done.completed(Owner::from_random([7; 16]), None, 0);

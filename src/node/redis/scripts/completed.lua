@@ -3,7 +3,14 @@
 -- left of its life: it is kept unless what stands reaches as far. It is no vote, and touches no lease.
 -- {1, now, remaining ms, completion} as it stands then, or nil.
 local said, done, left = redis.pcall('GETRANGE', KEYS[4], '0', '192'), ARGV[2], redis.call('PTTL', KEYS[4])
-local is_one = type(said) == 'string' and string.match(said, '^' .. string.rep('%d', 32) .. string.rep('%x', 32))
+-- Of another type it is nobody's; that it may not be read must not pass for that.
+if type(said) == 'table' then
+  if not string.find(said.err or '', 'WRONGTYPE', 1, true) then return said end
+  said = ''
+end
+local HEX = '[0-9a-f]'
+local OWNER = string.rep(HEX, 12) .. '4' .. string.rep(HEX, 3) .. '[89ab]' .. string.rep(HEX, 15)
+local is_one = #said <= 192 and string.match(said, '^' .. string.rep('%d', 32) .. OWNER)
 -- In its last millisecond a server still has the key.
 local stands = is_one and left ~= 0 and said
 if done and not (stands and string.sub(stands, 1, 16) >= string.sub(done, 1, 16)) then

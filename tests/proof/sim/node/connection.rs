@@ -343,11 +343,12 @@ impl Node for SimNode {
     fn completed(
         &self,
         resource: Resource,
+        every: Duration,
         done: Option<Completed>,
     ) -> NodeFuture<Option<Completed>> {
         Box::pin(self.send(true, move |server, _| match server.bug() {
             Bug::ForgetsDone => Box::pin(std::future::ready(Ok(done))),
-            _ => server.memory.completed(resource, done),
+            _ => server.memory.completed(resource, every, done),
         }))
     }
 
