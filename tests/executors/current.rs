@@ -8,8 +8,8 @@ use std::{
 };
 
 use quorlock::{
-    AcquireError, Builder, CloseError, ConnectError, ExtendError, Lease, Redlock, ReleaseError,
-    RunError,
+    AcquireError, Builder, CloseError, ConnectError, DoneError, ExtendError, Lease, Once,
+    OnceError, Redlock, ReleaseError, RunError,
     node::MemoryNode,
     protocol::LossReason,
     runtime::{CurrentRuntimeError, Runtime, TokioRuntime},
@@ -301,6 +301,13 @@ fn the_blocking_form_on_the_thread_itself_is_an_error_and_does_not_hang() {
         let redlock = connect_here(&nodes).await;
         let refused = redlock.acquire("r").blocking().unwrap_err();
         assert!(matches!(refused, AcquireError::WouldDeadlock), "{refused}");
+        let refused = redlock.acquire("r").once_per(60 * SECOND).blocking().unwrap_err();
+        let blocked = OnceError::Acquire(AcquireError::WouldDeadlock);
+        assert_eq!(refused.to_string(), blocked.to_string());
+        let once = redlock.acquire("once").once_per(60 * SECOND).await.unwrap();
+        let Once::Due(due) = once else { panic!("{once}") };
+        assert!(matches!(due.blocking_done(), Err(DoneError::WouldDeadlock)));
+        due.release().await.unwrap();
         let worker = redlock.reentrant();
         let refused = worker.acquire("r").blocking().unwrap_err();
         assert!(matches!(refused, AcquireError::WouldDeadlock), "{refused}");
