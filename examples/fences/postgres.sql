@@ -1,6 +1,6 @@
 -- The fence for PostgreSQL, tried on 15: what a holder that comes too late sends is an error, and changes nothing.
 --
--- Run this file once in a schema of yours: psql -1 -f postgres.sql. It makes what refuses, and fences nothing by itself.
+-- Run this file once in a schema of yours: psql -1 -v ON_ERROR_STOP=1 -f postgres.sql. It makes what refuses, and fences nothing by itself.
 --   QL001  stale token: a later holder has been here. ROLLBACK, stop the work, and acquire anew.
 --   QL002  no token: the statement has none, or what it has is none. ROLLBACK, and mend the program.
 -- Both compare under a lock of the row, which is kept to the end of the transaction: an earlier holder is refused, a later
@@ -19,7 +19,7 @@ CREATE TABLE fence (
 );
 
 CREATE FUNCTION move_fence(of_resource text, to_token bigint) RETURNS void
-LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+LANGUAGE plpgsql AS $$
 BEGIN
     IF of_resource IS NULL OR to_token IS NULL OR to_token < 1 THEN
         RAISE EXCEPTION 'no fencing token for resource %: %', of_resource, to_token USING ERRCODE = 'QL002';
@@ -32,17 +32,34 @@ BEGIN
     END IF;
 END $$;
 
+CREATE FUNCTION keep_fence() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF NEW.token < OLD.token THEN
+        RAISE EXCEPTION 'stale fencing token % for %: a later holder has been here', NEW.token, OLD.resource
+            USING ERRCODE = 'QL001', HINT = 'Roll back, stop the work, and acquire anew.';
+    END IF;
+    RETURN NEW;
+END $$;
+
+CREATE TRIGGER fence_kept BEFORE UPDATE ON fence FOR EACH ROW EXECUTE FUNCTION keep_fence();
+
 -- 2. For the rows of a table: a column `fence` with the token of the last writer, zero before the first.
 --
 --     CALL add_fence('invoice');
 --     UPDATE invoice SET paid = TRUE, fence = $1 WHERE id = $2;
 --
 -- An UPDATE that does not set the column is refused too. The triggers cannot see:
---   - a DELETE, which takes the fence with it, and an INSERT after it: move the fence of the resource before these;
---   - an old token that is written back as it was read, as some mappers do with all columns: exclude this one there;
+--   - a DELETE, a TRUNCATE or a new key, which take the fence with them, and an INSERT after it: move the fence of the resource
+--     before these;
+--   - an INSERT without the column, whose row lets in any token: give it one;
+--   - an old token that is written back as it was read, as some mappers do with all columns, and GREATEST(fence, $1): exclude
+--     this column there;
 --   - a MERGE of which one UPDATE sets the column and another does not.
-CREATE PROCEDURE add_fence(to_table regclass) LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+CREATE PROCEDURE add_fence(to_table regclass) LANGUAGE plpgsql AS $$
 BEGIN
+    IF EXISTS (SELECT FROM pg_inherits JOIN pg_class ON oid = inhparent WHERE inhparent = to_table AND relkind = 'r') THEN
+        RAISE EXCEPTION 'other tables inherit from %, and its triggers do not fence their rows: call it for each', to_table;
+    END IF;
     EXECUTE format('ALTER TABLE %s ADD COLUMN IF NOT EXISTS fence bigint NOT NULL DEFAULT 0', to_table);
     -- The sign is ours.
     EXECUTE format('ALTER TABLE %s ALTER COLUMN fence SET NOT NULL, ADD CHECK (fence >= 0)', to_table);
@@ -73,4 +90,11 @@ BEGIN
     END IF;
     NEW.fence := -NEW.fence;
     RETURN NEW;
+END $$;
+
+-- Theirs is this schema, and no table of a caller's that has the same name.
+DO $$
+BEGIN
+    EXECUTE format('ALTER FUNCTION move_fence(text, bigint) SET search_path = %I, pg_temp', current_schema());
+    EXECUTE format('ALTER PROCEDURE add_fence(regclass) SET search_path = %I, pg_temp', current_schema());
 END $$;

@@ -3,7 +3,7 @@
 -- KEYS the value and its fence, in one slot; ARGV the token, and for a write the new value. A write answers OK. Without a
 -- new value it reads, and keeps earlier holders out from then on: for where the new value is made of the old one.
 --
---     redis-cli --eval redis.lua '{invoice:42}' '{invoice:42}:fence' , 1795170000123457 paid
+--     redis-cli -e --eval redis.lua '{invoice:42}' '{invoice:42}:fence' , 1795170000123457 paid
 --
 -- Other commands may take the place of SET and GET below; all of them after the fence. From Redis 7.0 on it can be a function:
 --

@@ -1,6 +1,6 @@
 -- The fence for SQLite: what a holder that comes too late sends is an error, and changes nothing.
 --
--- Run this file once: sqlite3 invoices.db < sqlite.sql. A refused statement fails with SQLITE_CONSTRAINT_TRIGGER and a text
+-- Run this file once: sqlite3 -bail invoices.db < sqlite.sql. A refused statement fails with SQLITE_CONSTRAINT_TRIGGER and a text
 -- that begins with `stale fencing token` or `no fencing token`. It is undone, and its transaction is still open: ROLLBACK,
 -- and stop. Begin a transaction with what moves the fence, or with BEGIN IMMEDIATE: it has the write lock from there on.
 
@@ -11,7 +11,7 @@
 --
 -- The row in `fence` must stay for as long as the resource may be written.
 CREATE TABLE fence (
-    resource TEXT NOT NULL PRIMARY KEY,
+    resource TEXT NOT NULL PRIMARY KEY CHECK (typeof(resource) = 'text'),
     token INTEGER NOT NULL CHECK (typeof(token) = 'integer' AND token > 0)
 );
 
@@ -32,7 +32,10 @@ END;
 --
 -- Write the name of your table for `invoice`, and its key for `id`. An UPDATE that does not set the column is refused too.
 -- The triggers cannot see:
---   - a DELETE, which takes the fence with it, and an INSERT after it: move the fence of the resource before these;
+--   - a DELETE or a new key, which take the fence with them, and an INSERT after it: move the fence of the resource before these;
+--   - an INSERT without the column, whose row lets in any token: give it one;
+--   - a REPLACE or UPDATE OR REPLACE that meets another UNIQUE key than `id`: compare that one in the triggers too;
+--   - an UPDATE OR IGNORE or OR FAIL, which may let the next statement in without a token;
 --   - an old token that is written back as it was read, as some mappers do with all columns: exclude this one there.
 CREATE TABLE IF NOT EXISTS invoice (id INTEGER PRIMARY KEY, paid INTEGER NOT NULL DEFAULT FALSE);
 ALTER TABLE invoice ADD COLUMN fence INTEGER NOT NULL DEFAULT 0 CHECK (typeof(fence) = 'integer' AND fence >= 0);
@@ -42,7 +45,8 @@ CREATE TABLE IF NOT EXISTS fence_given (token INTEGER NOT NULL);
 
 CREATE TRIGGER invoice_fence_compared BEFORE UPDATE OF fence ON invoice
 BEGIN
-    SELECT RAISE(ABORT, 'stale fencing token: a later holder has been here') WHERE NEW.fence < OLD.fence;
+    SELECT RAISE(ABORT, 'stale fencing token: a later holder has been here')
+    WHERE NEW.fence < max(OLD.fence, coalesce((SELECT fence FROM invoice WHERE id = NEW.id), 0));
     SELECT RAISE(ABORT, 'no fencing token: what the statement has is none')
     WHERE typeof(NEW.fence) <> 'integer' OR NEW.fence < 1;
     INSERT INTO fence_given (token) VALUES (NEW.fence);
@@ -57,7 +61,8 @@ END;
 
 -- A REPLACE deletes the row and inserts another, which no trigger of an UPDATE sees.
 CREATE TRIGGER invoice_fence_replaced BEFORE INSERT ON invoice
-WHEN NEW.fence < (SELECT fence FROM invoice WHERE id = NEW.id)
+WHEN coalesce(NEW.fence, 0) < (SELECT fence FROM invoice WHERE id = NEW.id)
 BEGIN
-    SELECT RAISE(ABORT, 'stale fencing token: a later holder has been here');
+    SELECT RAISE(ABORT, 'stale fencing token: a later holder has been here') WHERE NEW.fence > 0;
+    SELECT RAISE(ABORT, 'no fencing token: the INSERT does not set the column');
 END;

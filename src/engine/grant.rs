@@ -186,7 +186,7 @@ impl Grant {
             LeaseAction::Extend => {}
             LeaseAction::Warn(reason) => telemetry::lease_ending(held, reason),
             LeaseAction::Lose(reason) => {
-                let now = self.engine.upgrade().map(|engine| engine.now());
+                let now = self.engine.upgrade().and_then(|engine| engine.now_to_count());
                 telemetry::lease_lost(held, reason, now);
             }
         }

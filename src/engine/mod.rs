@@ -256,6 +256,15 @@ impl Engine {
         self.runtime.now()
     }
 
+    /// The same for what is only counted: where the clock, which is user code, panics, nothing is.
+    pub(crate) fn now_to_count(&self) -> Option<Timestamp> {
+        let mut now = None;
+        if cfg!(feature = "metrics") {
+            shielded(|| now = Some(self.now()));
+        }
+        now
+    }
+
     fn steady(&self) -> Timestamp {
         self.runtime.steady()
     }

@@ -120,6 +120,18 @@ pub(crate) fn describe() {
     });
 }
 
+#[cfg(feature = "metrics")]
+const LOSSES: [LossReason; 5] = [
+    LossReason::NotRenewed,
+    LossReason::RenewalFailed,
+    LossReason::Gone,
+    LossReason::MaxHold,
+    LossReason::NoHeartbeat,
+];
+#[cfg(feature = "metrics")]
+const OUTCOMES: [&str; 6] =
+    ["acquired", "contended", "quarantined", "no_quorum", "too_late", "crowded"];
+
 /// The series that have no node as a label, from zero on: of one that begins with its first increment, Prometheus counts
 /// no increase, and the first loss would go unseen.
 pub(crate) fn begin() {
@@ -130,16 +142,8 @@ pub(crate) fn begin() {
                 record!(counter.increment(0), name, key => *value);
             }
         };
-        let losses = [
-            LossReason::NotRenewed,
-            LossReason::RenewalFailed,
-            LossReason::Gone,
-            LossReason::MaxHold,
-            LossReason::NoHeartbeat,
-        ];
-        begin("quorlock_leases_lost_total", "reason", &losses.map(LossReason::name));
-        let outcomes = ["acquired", "contended", "quarantined", "no_quorum", "too_late", "crowded"];
-        begin("quorlock_acquires_total", "outcome", &outcomes);
+        begin("quorlock_leases_lost_total", "reason", &LOSSES.map(LossReason::name));
+        begin("quorlock_acquires_total", "outcome", &OUTCOMES);
         let outcomes = ["won", "contended", "no_quorum", "too_late"];
         begin("quorlock_rounds_total", "outcome", &outcomes);
         begin("quorlock_renewals_total", "result", &["extended", "in_doubt", "lost"]);
@@ -148,6 +152,19 @@ pub(crate) fn begin() {
         record!(counter.increment(0), "quorlock_terms_total");
         record!(counter.increment(0), "quorlock_leaders_wedged_total");
         record!(gauge.increment(0.0), "quorlock_leases_held");
+    }
+}
+
+/// The series of a class, from zero on as well.
+pub(super) fn begin_class(class: &'static str) {
+    #[cfg(feature = "metrics")]
+    {
+        for reason in LOSSES.map(LossReason::name) {
+            record!(counter.increment(0), "quorlock_leases_lost_total", "reason" => reason, "class" => class);
+        }
+        for outcome in OUTCOMES {
+            record!(counter.increment(0), "quorlock_acquires_total", "outcome" => outcome, "class" => class);
+        }
     }
 }
 
@@ -191,9 +208,9 @@ pub(crate) fn lease_begun() {
 }
 
 /// Its holder has given it back. To be called once, and not for one that was lost.
-pub(crate) fn lease_given_back(counts: Counts, now: Timestamp) {
+pub(crate) fn lease_given_back(counts: Counts, now: Option<Timestamp>) {
     record!(gauge.decrement(1.0), "quorlock_leases_held");
-    held(counts, now);
+    now.into_iter().for_each(|now| held(counts, now));
 }
 
 /// Its holder has given it back, and the next one of this process has it.

@@ -7,7 +7,10 @@ use std::{
     fmt,
     future::IntoFuture,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     task::Poll,
     time::Duration,
 };
@@ -170,6 +173,8 @@ fn a_clock_that_stays_broken_while_a_lease_is_handed_on_keeps_nobody_waiting_beh
             let world = Fixture::with(TTL, |builder| builder.linger(5 * SECOND).max_ttl(2 * TTL));
             world.keep_lines();
             let lease = world.acquire("r");
+            // It keeps what is known of the lease alive.
+            let signal = lease.signal();
             let next: Vec<AcquireFuture> =
                 (0..3).map(|_| waiter_for(&world, 600 * SECOND, TTL * 5 / 4)).collect();
             let panicked = world.machine.with_panics_from(nth, || {
@@ -185,12 +190,47 @@ fn a_clock_that_stays_broken_while_a_lease_is_handed_on_keeps_nobody_waiting_beh
             }
             world.pass(4 * TTL);
             drop(world.acquire("r"));
+            assert!(signal.check().is_err(), "{nth}");
             if !panicked {
                 assert!(nth > 3);
                 break;
             }
         }
     });
+}
+
+/// Unset when it is dropped.
+struct Ends(Arc<AtomicBool>);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_clock_that_panics_while_a_loss_is_told_keeps_nobody_from_hearing_of_it() {
+    for nth in 1.. {
+        let world = world();
+        let held = world.acquire("r");
+        let (signal, waits) = (held.signal(), Arc::new(AtomicBool::new(true)));
+        let hears = Ends(Arc::clone(&waits));
+        world.machine.sim.spawn(Box::pin(async move {
+            // It looks at the clock too, and then it is its own panic that ends it.
+            signal.lost().await;
+            drop(hears);
+        }));
+        world.pass(MS);
+        world.nodes.iter().for_each(|node| node.delete("r"));
+        let panicked = world.machine.pass_with_a_panic(nth, TTL);
+        world.pass(2 * TTL);
+        assert!(!waits.load(Ordering::Relaxed), "{nth}");
+        drop(world.acquire("r"));
+        if !panicked {
+            assert!(nth > 3);
+            break;
+        }
+    }
 }
 
 /// The timers of all leases also tell a waiter in line that its time is up.

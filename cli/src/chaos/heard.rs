@@ -144,7 +144,7 @@ impl Heard {
 
     /// It is told to end, and gives back what it holds.
     pub(crate) fn told_to_end(&mut self) {
-        self.note_refused(false);
+        self.note_refused(true);
         if self.held.is_some() {
             // It holds something, so that this is no error.
             let _ = self.ends("release", now());

@@ -240,6 +240,8 @@ fn play(asked: &Chaos, seed: u64, over: &Arc<AtomicBool>) -> Result<Story, Failu
     strikes.extend(quarantined);
     let found = fleet.counter().found();
     let mut verdict = Verdict::on(&history, found.falls);
+    // A lease that is asked for again is the same one, with its token.
+    verdict.wrong_tokens.retain(|(one, other)| one.owner != other.owner);
     // The store knows what was overwritten, also where there are no tokens.
     verdict.stale = found.overwrites;
     let (nodes, workers, ttl) = (asked.nodes.len(), asked.workers, asked.ttl);

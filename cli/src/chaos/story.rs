@@ -116,7 +116,7 @@ impl Story {
         if self.is_clean() {
             let refused = match self.refused().count() {
                 _ if self.writes().next().is_none() => "nothing was written".to_owned(),
-                0 if self.harmless() > 0 => "no write came behind a later holder's".to_owned(),
+                0 if self.harmless() > 0 => "no late write overwrote another's".to_owned(),
                 0 => "no write came late".to_owned(),
                 1 => "the one late write refused".to_owned(),
                 2 => "both late writes refused".to_owned(),
@@ -124,7 +124,7 @@ impl Story {
             };
             let refused = match (self.refused().count(), self.harmless()) {
                 (1.., taken @ 1..) => {
-                    format!("{refused}, but for {taken} before which nobody else had written")
+                    format!("{refused}, but for {taken} that overwrote nobody's")
                 }
                 _ => refused,
             };
@@ -333,7 +333,7 @@ pub(crate) mod tests {
         // Behind the end of its lease, and before anybody else's.
         let taken = wrote(0, 1, 1500, true, false);
         let alone = story(leases(), vec![taken.clone()]);
-        assert!(alone.is_clean() && alone.headline().contains("no write came behind a later"));
+        assert!(alone.is_clean() && alone.headline().contains("no late write overwrote"));
         let told = |story: &Story| {
             story.json(Some("x.svg"), false)["late_writes_taken_before_any_later_one"].clone()
         };

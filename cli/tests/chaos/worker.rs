@@ -35,6 +35,22 @@ while say ask; do
     say release
 done"#;
 
+/// The same of one that keeps others out, and says now and then that it holds on, with the token that it has.
+const RENEWS: &str = r#"
+while say ask; do
+    exec 9>>"$1"
+    flock -n 9 || { say failed; sleep 0.03; continue; }
+    token=$(($(cat "$1") + 1))
+    echo $token >"$1"
+    say got ",\"token\":$token"
+    for _ in 1 2 3 4 5 6; do
+        say read && [ "$answer" = ok ] && say write && [ "$answer" = ok ] || break
+        say ask && say got ",\"token\":$token"
+    done
+    say release
+    exec 9>&-
+done"#;
+
 /// A directory with the script, which is given a file beside it, and the command that runs it.
 fn script(lines: &str) -> (TempDir, String) {
     let dir = tempfile::tempdir().unwrap();
@@ -102,6 +118,15 @@ fn with_tokens_two_hold_it_and_nothing_is_lost_unless_nobody_compares() {
     let ended = with(&command, "--seconds 5 --no-fence");
     assert!(ended.count("lost_updates") > 0 && ended.count("falls_at_the_store") > 0);
     assert_eq!((ended.code, &ended.found["fenced"]), (1, &false.into()));
+}
+
+/// Where it was stopped past its ttl, it holds on with the same token.
+#[test]
+fn a_lock_that_says_that_it_holds_on_is_not_blamed_for_its_token() {
+    let (_dir, command) = script(RENEWS);
+    let ended = with(&command, "--seconds 12");
+    assert_eq!((ended.code, ended.count("wrong_tokens")), (0, 0), "{} {}", ended.err, ended.found);
+    assert!(ended.count("faults") > 0, "{}", ended.found);
 }
 
 /// By the same lines, measured in the same way.

@@ -31,7 +31,7 @@ impl Drop for Ending<'_> {
             // A panic may be dropping this, and a second one would end the process.
             shielded(|| {
                 let end = End::Over(number, LossReason::LeftToExpire);
-                let now = engine.now();
+                let now = engine.now_to_count();
                 let ended = grant.end(now, |client| client.leave_to_expire(grant.id, end));
                 if ended.is_some() {
                     engine.carry_out();
@@ -84,7 +84,7 @@ impl Grant {
             report: kept.report.clone(),
             counted: counted.take(),
         };
-        self.end(at.now, |client| client.give_back(self.id, end, releasing, &at))?;
+        self.end(Some(at.now), |client| client.give_back(self.id, end, releasing, &at))?;
         engine.carry_out();
         Some(receiver)
     }
@@ -92,7 +92,7 @@ impl Grant {
     /// Ends it, once: it is in no list any more.
     fn end(
         &self,
-        now: Timestamp,
+        now: Option<Timestamp>,
         end: impl FnOnce(&mut super::Client) -> Option<EndedLease>,
     ) -> Option<EndedLease> {
         let (ended, counts, hurries, kept) = {
@@ -121,7 +121,7 @@ impl Grant {
         // Dropping this wakes a shutdown that waits until none is held.
         let _counted = engine.count();
         let end = End::Over(number, LossReason::LeftToExpire);
-        let now = engine.now();
+        let now = engine.now_to_count();
         let ended = self.end(now, |client| client.leave_to_expire(self.id, end));
         if ended.is_some() {
             engine.carry_out();
@@ -160,7 +160,7 @@ impl Grant {
             let _counted = engine.count();
             let end = End::Left(number);
             if let Some(EndedLease { token, .. }) =
-                self.end(now, |client| client.leave_to_expire(self.id, end))
+                self.end(Some(now), |client| client.leave_to_expire(self.id, end))
             {
                 let (caller, report) = {
                     let client = self.client();

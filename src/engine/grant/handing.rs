@@ -56,7 +56,7 @@ impl Grant {
                 // First: nothing else wakes the task before that.
                 engine.wake(wakeup);
                 metrics::released("kept", caller.counts);
-                metrics::lease_given_back(caller.counts, now);
+                metrics::lease_given_back(caller.counts, Some(now));
                 telemetry::kept(self.held(&caller, before));
                 self.handle_changed();
                 true

@@ -77,7 +77,11 @@ impl Database {
             Kind::Resource => Self::by(kind, &changed(FILE, resource, "FALSE"), statement),
             Kind::Row => Self::by(
                 kind,
-                &changed(FILE, "WHERE NEW.fence < OLD.fence;", "WHERE FALSE;"),
+                &changed(
+                    FILE,
+                    "WHERE NEW.fence < max(OLD.fence, coalesce((SELECT fence FROM invoice WHERE id = NEW.id), 0));",
+                    "WHERE FALSE;",
+                ),
                 statement,
             ),
             Kind::Condition => Self::by(kind, FILE, changed(&statement, " AND fence <= ?1", "")),
@@ -236,7 +240,7 @@ async fn several_statements_behind_the_fence_are_done_all_or_none() {
 }
 
 /// What goes round a fence by mistake, with the beginning of what SQLite says. The row has the token 9.
-const MISTAKES: [(&str, &str); 17] = [
+const MISTAKES: [(&str, &str); 19] = [
     ("UPDATE invoice SET paid = TRUE WHERE id = 42", "no fencing token: the UPDATE"),
     ("UPDATE invoice SET paid = TRUE, fence = NULL WHERE id = 42", "no fencing token: what"),
     ("UPDATE invoice SET paid = TRUE, fence = 'nine' WHERE id = 42", "no fencing token: what"),
@@ -245,7 +249,12 @@ const MISTAKES: [(&str, &str); 17] = [
     ("UPDATE invoice SET paid = TRUE, fence = 0 WHERE id = 43", "no fencing token: what"),
     ("UPDATE invoice SET paid = TRUE, fence = -1 WHERE id = 43", "stale fencing token"),
     ("REPLACE INTO invoice (id, paid, fence) VALUES (42, TRUE, 8)", "stale fencing token"),
-    ("REPLACE INTO invoice (id, paid) VALUES (42, TRUE)", "stale fencing token"),
+    ("REPLACE INTO invoice (id, paid) VALUES (42, TRUE)", "no fencing token: the INSERT"),
+    (
+        "REPLACE INTO invoice (id, paid, fence) VALUES (42, TRUE, NULL)",
+        "no fencing token: the INSERT",
+    ),
+    ("UPDATE OR REPLACE invoice SET id = 42, fence = 6 WHERE id = 43", "stale fencing token"),
     (
         "INSERT INTO invoice (id, fence) VALUES (42, 9) ON CONFLICT DO UPDATE SET paid = TRUE",
         "no fencing token: the UPDATE",

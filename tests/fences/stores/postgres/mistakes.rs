@@ -3,7 +3,17 @@
 use super::{FILE, code, database, join, server};
 
 /// Statements, and the SQLSTATE of each. The row 42 and the resource `note:42` have the token 9, the row 43 has none.
-const MISTAKES: [(&str, &str); 16] = [
+const MISTAKES: [(&str, &str); 19] = [
+    ("UPDATE fence SET token = 1", "QL001"),
+    (
+        "INSERT INTO fence VALUES ('note:42', 1) ON CONFLICT (resource) DO UPDATE SET token = excluded.token",
+        "QL001",
+    ),
+    // A table of the session's own chooses nothing.
+    (
+        "CREATE TEMP TABLE fence (resource text PRIMARY KEY, token bigint); SELECT move_fence('note:42', 5)",
+        "QL001",
+    ),
     ("UPDATE invoice SET paid = TRUE WHERE id = 42", "QL002"),
     ("UPDATE invoice SET paid = TRUE", "QL002"),
     ("UPDATE invoice SET paid = TRUE, fence = NULL WHERE id = 42", "QL002"),

@@ -67,7 +67,10 @@ impl Kind {
         let (statement, _) = self.statement();
         let compares = "WHERE seen.token <= excluded.token";
         match self {
-            Self::Resource => (changed(FILE, compares, "WHERE TRUE"), statement),
+            Self::Resource => {
+                let file = changed(FILE, "IF NEW.token < OLD.token", "IF FALSE");
+                (changed(&file, compares, "WHERE TRUE"), statement)
+            }
             Self::Row => (changed(FILE, "NEW.fence < OLD.fence", "FALSE"), statement),
             Self::Condition => (FILE.to_owned(), changed(&statement, " AND fence <= $1", "")),
         }
