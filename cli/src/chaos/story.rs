@@ -341,7 +341,7 @@ pub(crate) mod tests {
         let refused = wrote(0, 1, 2500, false, false);
         let both = story(leases(), vec![taken, wrote(1, 2, 2200, true, true), refused]);
         let headline = both.headline();
-        assert!(both.is_clean() && headline.contains("but for 1 before which"), "{headline}");
+        assert!(both.is_clean() && headline.contains("but for 1 that overwrote"), "{headline}");
         assert_eq!(told(&both), 1);
     }
 
