@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"sync"
 	"time"
 )
@@ -40,8 +39,12 @@ type event struct {
 
 // Hold waits until it holds name, or ctx is done, by options of `quorlock hold --help`. QUORLOCK_BIN may be the path of quorlock.
 func Hold(ctx context.Context, name string, options ...string) (*Lease, error) {
-	program := append(filepath.SplitList(os.Getenv("QUORLOCK_BIN")), "quorlock")[0]
-	options = append([]string{"hold", "--json", "--caller", fmt.Sprint(os.Getpid())}, append(options, "--", name)...)
+	program := os.Getenv("QUORLOCK_BIN")
+	if program == "" {
+		program = "quorlock"
+	}
+	options = append([]string{"hold", "--json", "--caller", fmt.Sprint(os.Getpid())}, options...)
+	options = append(options, "--", name) // Not to the caller's own, which others may use too.
 	held, cancel := context.WithCancel(context.Background())
 	l := &Lease{Context: held, helper: exec.Command(program, options...), answers: make(chan event, 2), ended: make(chan error, 1)}
 	var over sync.Once
@@ -50,22 +53,33 @@ func Hold(ctx context.Context, name string, options ...string) (*Lease, error) {
 	}
 	l.helper.Stderr = os.Stderr
 	output, err := l.helper.StdoutPipe()
-	if l.input, _ = l.helper.StdinPipe(); err == nil && l.input != nil {
+	if err == nil {
+		l.input, err = l.helper.StdinPipe()
+	}
+	if err == nil {
 		err = l.helper.Start()
 	}
-	if err != nil || l.input == nil {
-		return nil, fmt.Errorf("quorlock cannot be started, or has no pipe: %w", err)
+	if err != nil {
+		return nil, fmt.Errorf("quorlock cannot be started: %w", err)
 	}
 	l.late = time.AfterFunc(1<<62, func() { l.end(fmt.Errorf("%w: no answer in time", ErrLost)); l.helper.Process.Kill() })
 	l.again = time.AfterFunc(1<<62, func() { l.Check() })
 	go l.listen(json.NewDecoder(output))
+	first := make(chan error, 1)
+	go func() {
+		select {
+		case l.event = <-l.answers:
+		case <-l.Context.Done():
+		}
+		_, err := l.Check() // From here on it is known until when.
+		first <- err
+	}()
 	select {
-	case l.event = <-l.answers:
-	case <-l.Context.Done():
+	case err = <-first:
 	case <-ctx.Done():
 		l.end(ctx.Err())
+		err = <-first
 	}
-	_, err = l.Check() // From here on it is known until when.
 	return l, err
 }
 
@@ -100,7 +114,10 @@ func (l *Lease) listen(lines *json.Decoder) {
 	reason := ""
 	for e := (event{}); lines.Decode(&e) == nil; e = (event{}) {
 		if e.Event == "granted" || e.Event == "held" {
-			l.answers <- e
+			select {
+			case l.answers <- e:
+			case <-l.Context.Done():
+			}
 		} else if reason = e.Reason; e.Event == "lost" {
 			l.end(fmt.Errorf("%w: %s", ErrLost, e.Reason))
 		}
@@ -114,7 +131,7 @@ func (l *Lease) listen(lines *json.Decoder) {
 		err = fmt.Errorf("%w: %s (quorlock hold: %v)", err, reason, l.helper.ProcessState)
 		l.end(err)
 	}
-	l.end(fmt.Errorf("`%s` has ended without a word: is it quorlock?", l.helper))
+	l.end(fmt.Errorf("`%s` has ended without a word: is it quorlock?", l.helper.Path))
 	l.ended <- err
 	close(l.ended)
 }

@@ -1,7 +1,6 @@
 /** Holds leases of quorlock, by a process `quorlock hold` for each. Needs Unix, Node 20, and that program on the PATH. */
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
-
 /** The lease was not granted or given back. The text says why, and what to do. */
 export class QuorlockError extends Error {
   name = this.constructor.name;
@@ -12,7 +11,6 @@ export class Busy extends QuorlockError {}
 export class NoQuorum extends QuorlockError {}
 /** The lease is over: stop the work. */
 export class Lost extends QuorlockError {}
-
 /**
  * Waits until it holds `name`. Options are those of `quorlock hold --help`, as in { wait: "1m", try: true, also: ["b", "c"],
  * holdAtLeast: "5s" }; `signal`, an AbortSignal that ends the wait; and `program`, by default that in QUORLOCK_BIN.
@@ -20,19 +18,22 @@ export class Lost extends QuorlockError {}
  * The lease has resource, owner, token (a number larger than that of every lease before), slot, term; and `signal`, an
  * AbortSignal that is aborted once it is over, by a release too. The process does not end by itself while it has a lease.
  */
-export async function hold(name, { program = process.env.QUORLOCK_BIN ?? "quorlock", signal, ...options } = {}) {
+export async function hold(name, { program = process.env.QUORLOCK_BIN || "quorlock", signal, ...options } = {}) {
   signal?.throwIfAborted();
+  if (typeof name !== "string" || !name.isWellFormed()) throw new TypeError("a name is a string of whole characters");
   const line = ["hold", "--json", "--caller", String(process.pid)];
   for (const [key, value] of Object.entries(options)) {
     const option = "--" + key.replace(/[A-Z]/g, (letter) => "-" + letter.toLowerCase());
-    for (const one of [value].flat()) if (one !== false && one != null) line.push(one === true ? option : `${option}=${one}`);
+    for (const one of value == null || value === false ? [] : typeof value === "object" ? value : [value]) {
+      if (one !== true && !["string", "number"].includes(typeof one)) throw new TypeError(`${option} takes text, a number or true`);
+      line.push(one === true ? option : `${option}=${one}`);
+    }
   }
   const helper = spawn(program, [...line, "--", name], { stdio: ["pipe", "pipe", "inherit"] });
   const [ended, asked] = [new AbortController(), new Map()]; // By number, when it was asked, and whom to tell.
   let [count, until, timers, granted, released] = [0, Infinity, [], undefined, undefined];
-  const lease = { signal: ended.signal, check, release: () => (released ??= giveBack()) };
+  const lease = { signal: ended.signal, check, release: () => (released ??= Promise.resolve().then(giveBack)) };
   lease[Symbol.asyncDispose] = () => lease.release().catch((error) => { if (error instanceof Lost) throw error; });
-
   function ask(what) {
     return new Promise((tell) => {
       asked.set(String(++count), { at: performance.now(), tell });
@@ -46,7 +47,9 @@ export async function hold(name, { program = process.env.QUORLOCK_BIN ?? "quorlo
     asked.clear();
   }
   function look() { // By the clock alone, whatever else stands still.
-    if (ended.signal.aborted || performance.now() < until) return;
+    if (ended.signal.aborted) return;
+    const early = until - performance.now(); // As timers are, by a part of a millisecond.
+    if (early > 0) return void timers.push(setTimeout(look, Math.min(early, 1e9) + 1));
     over(new Lost("quorlock did not answer before the lease was over"));
     helper.kill("SIGKILL");
   }
@@ -58,11 +61,13 @@ export async function hold(name, { program = process.env.QUORLOCK_BIN ?? "quorlo
       granted();
     } else if (event.event === "lost" || event.event === "failed") {
       over(new ({ busy: Busy, broken: NoQuorum, undefined: Lost }[event.what] ?? QuorlockError)(event.reason));
-    } else if (tell && event.validity_ms !== undefined && !ended.signal.aborted) {
+    } else if (tell && !ended.signal.aborted) {
+      if (event.event !== "held" || !Number.isFinite(event.validity_ms)) throw new TypeError(event.event);
       // From before it was asked, and a twentieth less, so that who is told late is told in time.
       until = at + event.validity_ms * 0.95;
       timers.forEach(clearTimeout);
-      timers = [setTimeout(look, until - performance.now() + 1), setTimeout(ask, event.validity_ms * 0.3, "check")];
+      timers = [setTimeout(ask, Math.min(event.validity_ms * 0.3, 1e9), "check")];
+      look();
     }
     tell?.(event);
   }
@@ -85,13 +90,16 @@ export async function hold(name, { program = process.env.QUORLOCK_BIN ?? "quorlo
     clearTimeout(late);
     if (last.event !== "released") throw new (last.event === "lost" ? Lost : NoQuorum)(last.reason);
   }
-
   const gone = (reason) => over(new (lease.owner ? Lost : QuorlockError)(reason));
   helper.on("error", (error) => gone(`quorlock cannot be started: ${error.message}`));
   helper.on("close", (code, by) => gone(`\`quorlock hold\` ended with ${by ?? code}; see its standard error`));
+  if (!helper.stdin) await new Promise((done) => helper.on("error", done)), ended.signal.throwIfAborted();
   helper.stdin.on("error", () => {}); // It has ended, and its output says so.
-  createInterface({ input: helper.stdout }).on("line", (text) => text.startsWith("{") && heard(JSON.parse(text)));
-  signal?.addEventListener("abort", () => lease.owner || over(signal.reason), { signal: ended.signal });
+  createInterface({ input: helper.stdout }).on("line", (text) => {
+    try { if (text.startsWith("{")) heard(JSON.parse(text)); }
+    catch { gone(`it says what is no event: ${text.slice(0, 80)}`), helper.kill("SIGKILL"); }
+  });
+  signal?.addEventListener("abort", () => until < Infinity || over(signal.reason), { signal: ended.signal });
   try {
     await new Promise((done) => { granted = done; ended.signal.addEventListener("abort", done); });
     await check(); // From here on it is known until when.
@@ -101,7 +109,6 @@ export async function hold(name, { program = process.env.QUORLOCK_BIN ?? "quorlo
   }
   return lease;
 }
-
 /** Does `work` with a lease, gives it back, and returns what the work returns. Throws Lost if it was lost before the end. */
 export async function withLease(name, options, work) {
   const lease = await hold(name, options);

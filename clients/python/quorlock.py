@@ -1,24 +1,23 @@
 """Holds leases of quorlock, by a process `quorlock hold` for each. Needs Unix, Python 3.8, and that program on the PATH."""
 import contextlib, functools, json, math, os, select, subprocess, threading, time
-
 class Error(Exception): """The lease was not granted or given back. The text says why, and what to do."""
 class Busy(Error): """Somebody else holds it."""
 class NoQuorum(Error): """Too few nodes answer."""
 class Lost(Error): """The lease is over: stop the work."""
-
 _clock = functools.partial(time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))  # Counts in sleep too.
-
 class Lease:
     """Waits until it holds `name`, by options of `quorlock hold --help`, as in wait="1m", try_=True, also=["b", "c"]. It has
     resource, owner, token (larger than that of every lease before), slot, term; and `lost`, an Event that is set once it is
     over, by a release too. All threads may use it. A forked child may not: it is its parent's. QUORLOCK_BIN is the program."""
-
     def __init__(self, name, *, program=None, **options):
         line = [program or os.environ.get("QUORLOCK_BIN") or "quorlock", "hold", "--json", "--caller", str(os.getpid())]
         for key, value in options.items():
             option = "--" + key.strip("_").replace("_", "-")
-            for one in value if isinstance(value, (list, tuple)) else [value]:
-                line += [] if one is None or one is False else [option] if one is True else [f"{option}={one}"]
+            one_or_all = [value] if isinstance(value, (str, bytes, int, float)) else value
+            for one in [] if value is None or value is False else one_or_all:
+                if one is False or not isinstance(one, (str, int, float)):
+                    raise TypeError(f"{option} takes text, a number or True, and not {one!r}")
+                line += [option] if one is True else [f"{option}={one}"]
         self.lost, self._changed, self._pid = threading.Event(), threading.Condition(), os.getpid()
         self._granted = self._end = self._released = None
         self._asked, self._count = {}, 0  # By number, when it was asked, and the answer.
@@ -27,17 +26,18 @@ class Lease:
             self._helper = subprocess.Popen(line + ["--", name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
         except OSError as error:
             raise Error(f"quorlock cannot be started, from the PATH or QUORLOCK_BIN: {error}") from None
-        os.set_blocking(self._helper.stdin.fileno(), False)  # A stopped helper must hold up nobody.
-        threading.Thread(target=self._listen, name="quorlock", daemon=True).start()
         try:
+            os.set_blocking(self._helper.stdin.fileno(), False)  # A stopped helper must hold up nobody.
+            threading.Thread(target=self._listen, name="quorlock", daemon=True).start()
             with self._changed:
                 self._changed.wait_for(lambda: self._granted or self._end)
             self.check()  # From here on it is known until when.
         except BaseException:
-            self._helper.stdin.close()  # Undoes it.
+            with self._changed:
+                self._ask("release")  # Undoes it, also where a forked child has the pipe too.
+                self._helper.stdin.close()
             raise
         vars(self).update({k: int(v) if v and k in ("token", "term") else v for k, v in self._granted.items()})
-
     def check(self):
         """The seconds for which the lease surely holds. Raises Lost once it is over. Call it right before each effect."""
         if os.getpid() != self._pid:
@@ -49,30 +49,28 @@ class Lease:
             if self._end:
                 raise type(self._end)(*self._end.args)
             return self._until - _clock()
-
     def release(self):
         """Gives the lease back. Raises Lost if it was lost before, and NoQuorum if too few nodes confirm: it then expires."""
         if os.getpid() != self._pid or self._released:
             return
+        try:
+            with self._changed:
+                before, self._released = self._end, True
+                self._over(Lost("the lease was given back"))
+                asked = self._ask("release")
+        finally:
+            self._helper.stdin.close()  # Also where it is interrupted.
         with self._changed:
-            before, self._released = self._end, True
-            self._over(Lost("the lease was given back"))
-            asked = self._ask("release")
-            self._helper.stdin.close()
             if not before and not self._changed.wait_for(lambda: asked[1] or self._helper.returncode is not None, timeout=5):
                 self._helper.kill()
                 raise NoQuorum("quorlock does not answer; the lease expires by itself")
         last = asked[1] or {"event": "lost", "reason": "the lease was lost while it was given back"}
         if before or last["event"] != "released":
             raise before or (Lost if last["event"] == "lost" else NoQuorum)(last["reason"])
-
-    def __enter__(self):
-        return self
-
+    def __enter__(self): return self
     def __exit__(self, kind, *_):
         with contextlib.suppress(Error if kind else NoQuorum):
             self.release()
-
     def _ask(self, what):
         self._count, self._ask_at = self._count + 1, math.inf  # Until that is answered.
         self._asked[self._count] = asked = [_clock(), None]
@@ -88,6 +86,16 @@ class Lease:
             self._over(Lost("quorlock did not answer before the lease was over"))
             self._helper.kill()
     def _listen(self):
+        said = ""
+        try:
+            self._read()
+        except Exception as error:  # What it has said is no event.
+            said = f" ({error!r})"
+            self._helper.kill()
+        status = self._helper.wait()
+        with self._changed, self._helper:  # Whose end closes the pipes.
+            self._over((Lost if self._granted else Error)(f"`quorlock hold` ended with status {status}{said}; see its standard error"))
+    def _read(self):
         out, chunk, rest, poll = self._helper.stdout, None, b"", select.poll()
         poll.register(out, select.POLLIN)
         while chunk != b"":
@@ -100,9 +108,6 @@ class Lease:
                 self._look()
                 if _clock() >= self._ask_at:
                     self._ask("check")
-        status = self._helper.wait()
-        with self._changed, self._helper:  # Whose end closes the pipes.
-            self._over((Lost if self._granted else Error)(f"`quorlock hold` ended with status {status}; see its standard error"))
     def _heard(self, event):
         asked, failed = self._asked.pop(int(event.get("asked", 0)), None), {"busy": Busy, "broken": NoQuorum, None: Lost}
         if event["event"] == "granted":
@@ -111,9 +116,8 @@ class Lease:
             self._over(failed.get(event.get("what"), Error)(event["reason"]))
         if asked:
             asked[1] = event
-            if "validity_ms" in event and not self._end:
+            if event["event"] in ("held", "refused") and not self._end:
                 # From before it was asked, and a twentieth less, so that who is told late is told in time.
                 self._until, self._ask_at = (asked[0] + event["validity_ms"] * part for part in (0.00095, 0.0003))
         self._changed.notify_all()
-
 hold = Lease

@@ -72,7 +72,7 @@ pub(super) fn what_the_page_shows_runs(language: Language) {
 fn each_client_is_a_file_that_can_be_read_in_a_few_minutes() {
     for client in ["python/quorlock.py", "node/quorlock.mjs", "go/quorlock.go"] {
         let text = fs::read_to_string(clients().join(client)).unwrap();
-        assert!(text.lines().count() <= 120, "{client}");
+        assert!(text.lines().count() <= 140, "{client}");
         assert!(text.lines().all(|line| line.chars().count() <= 135), "{client}");
     }
 }
