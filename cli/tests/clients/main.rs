@@ -19,7 +19,7 @@ mod caller;
 mod fleet;
 mod page;
 
-use std::time::Duration;
+use std::{fs::Permissions, os::unix::fs::PermissionsExt as _, time::Duration};
 
 use nix::sys::signal::Signal;
 use quorlock_harness::eventually;
@@ -60,6 +60,32 @@ fn another_program_in_its_place_is_an_error(language: Language) {
         let Some(mut caller) = Caller::start_by(language, &fleet, program) else { return };
         let answer = caller.ask("hold job");
         assert!(answer.starts_with("error ") && answer.len() > 20, "{program}: {answer}");
+    }
+}
+
+/// What a program says that is not `quorlock`, or another version of it.
+fn what_is_no_event_ends_the_lease(language: Language) {
+    let fleet = Fleet::start();
+    let granted = r#"{"event":"granted","resource":"job","owner":"o","token":"5","slot":null,"term":null,"validity_ms":60000}"#;
+    let held = r#"read -r line; echo "{\"event\":\"held\",\"validity_ms\":60000,\"asked\":\"${line#check }\"}""#;
+    for (said, is_granted) in [
+        ("echo '{bad'", false),
+        (&*format!("echo '{granted}'\n{held}\nread -r line\necho '{{bad'"), true),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join("program");
+        std::fs::write(&program, format!("#!/bin/sh\n{said}\ncat >/dev/null\n")).unwrap();
+        std::fs::set_permissions(&program, Permissions::from_mode(0o700)).unwrap();
+        let program = program.to_str().unwrap();
+        let Some(mut caller) = Caller::start_by(language, &fleet, program) else { return };
+        let answer = caller.ask("hold job");
+        if is_granted {
+            assert_eq!(answer, "granted 5");
+            assert_eq!(caller.ask("check"), "lost");
+            assert_eq!(caller.ask("is-lost"), "true");
+        } else {
+            assert!(answer.starts_with("error ") || answer == "lost", "{answer}");
+        }
     }
 }
 
@@ -206,6 +232,7 @@ macro_rules! for_each_language {
 for_each_language![
     acquires_and_gives_back,
     another_program_in_its_place_is_an_error,
+    what_is_no_event_ends_the_lease,
     a_check_in_the_moment_of_a_release_ends,
     a_loss_is_told_before_the_end,
     a_killed_helper_is_told_at_once,
