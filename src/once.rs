@@ -93,7 +93,7 @@ pub struct OncePer {
 
 /// Whether the work of this period is still to be done.
 #[derive(Debug)]
-#[non_exhaustive]
+#[allow(clippy::exhaustive_enums, reason = "it is due, or it is not")]
 pub enum Once {
     /// It is, and nobody else does it while this lease holds.
     Due(DueLease),
