@@ -25,6 +25,7 @@ use std::{
 };
 
 use nix::{
+    fcntl::{Flock, FlockArg},
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
@@ -87,6 +88,9 @@ fn built(worker: &Path, client: &Path) -> Result<PathBuf, String> {
         runs("go", &["version"])?;
         let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("client-in-go");
         std::fs::create_dir_all(&place).unwrap();
+        // Each test may be a process of its own: one builds at a time.
+        let lock = std::fs::File::create(place.join("lock")).unwrap();
+        let _turn = Flock::lock(lock, FlockArg::LockExclusive).unwrap();
         std::fs::copy(worker.join("main.go"), place.join("main.go")).unwrap();
         let module = format!(
             "module worker\n\ngo 1.19\n\nrequire quorlock v0.0.0\n\nreplace quorlock => {}\n",
