@@ -16,7 +16,7 @@ use std::{
 use quorlock::{AcquireError, DetachedLease, Lease, NotAdopted, Redlock};
 use quorlock_harness::{Cluster, all_ready, connected, eventually};
 
-use super::{MS, SECOND, SOON, connect, plain};
+use super::{MS, SECOND, SOON, connect, fail_one_by_one, plain};
 
 const CHAINS: usize = 4;
 const HANDLES: usize = 5;
@@ -142,26 +142,8 @@ fn work_goes_on_along_a_chain_while_a_minority_of_the_nodes_fails() {
             });
         }
         scope.spawn(|| {
-            for fault in 0.. {
-                if is_over.load(Ordering::Relaxed) {
-                    break;
-                }
-                let node = &cluster[fault % 3];
-                match fault % 4 {
-                    3 => {
-                        node.kill();
-                        node.restart_empty();
-                    }
-                    _ => {
-                        node.pause();
-                        thread::sleep(200 * MS);
-                        node.resume();
-                    }
-                }
-                faults.fetch_add(1, Ordering::Relaxed);
-                // The next one is a minority again.
-                handles.iter().for_each(all_ready);
-            }
+            let done = fail_one_by_one(&cluster, &is_over, || handles.iter().for_each(all_ready));
+            faults.store(done, Ordering::Relaxed);
         });
         let ended: Vec<_> = chains.into_iter().map(|chain| chain.join()).collect();
         is_over.store(true, Ordering::Relaxed);

@@ -33,7 +33,10 @@ mod returns;
 #[cfg(feature = "tls-rustls-ring")]
 mod tls;
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::{Duration, Instant},
+};
 
 use quorlock::{Builder, Redlock, node::NodeState};
 use quorlock_harness::{Cluster, Server, all_ready, chain, connected, eventually, redis};
@@ -52,6 +55,26 @@ fn plain() -> Builder {
 /// The same for servers that have just been started for the test, and would be quarantined.
 fn patient() -> Builder {
     plain().max_ttl(120 * SECOND).danger_skip_quarantine()
+}
+
+/// Stops, or kills and empties, one of three nodes after another until it is over; behind each all are ready again, so that the
+/// next one is a minority too. Returns how many it were.
+fn fail_one_by_one(cluster: &Cluster, is_over: &AtomicBool, all_are_ready: impl Fn()) -> usize {
+    let mut faults = 0;
+    while !is_over.load(Ordering::Relaxed) {
+        let node = &cluster[faults % 3];
+        if faults % 4 == 3 {
+            node.kill();
+            node.restart_empty();
+        } else {
+            node.pause();
+            std::thread::sleep(200 * MS);
+            node.resume();
+        }
+        faults += 1;
+        all_are_ready();
+    }
+    faults
 }
 
 /// All nodes of a cluster, connected.

@@ -19,7 +19,7 @@ use quorlock::{
 };
 use quorlock_harness::{Alter, Altered, Cluster, all_ready, connected, eventually};
 
-use super::{MS, SECOND, SOON, connect, plain};
+use super::{MS, SECOND, SOON, connect, fail_one_by_one, plain};
 
 const HOSTS: usize = 10;
 const EVERY: Duration = Duration::from_secs(2);
@@ -121,26 +121,10 @@ fn ten_hosts_do_the_work_of_each_period_once_while_a_minority_of_the_nodes_fails
             .map(|(host, clock)| scope.spawn(|| live(host, clock, first, &periods)))
             .collect();
         scope.spawn(|| {
-            for fault in 0.. {
-                if is_over.load(Ordering::Relaxed) {
-                    break;
-                }
-                let node = &cluster[fault % 3];
-                match fault % 4 {
-                    3 => {
-                        node.kill();
-                        node.restart_empty();
-                    }
-                    _ => {
-                        node.pause();
-                        thread::sleep(200 * MS);
-                        node.resume();
-                    }
-                }
-                faults.fetch_add(1, Ordering::Relaxed);
-                // The next one is a minority again.
-                hosts.iter().for_each(|(host, _)| all_ready(host));
-            }
+            let done = fail_one_by_one(&cluster, &is_over, || {
+                hosts.iter().for_each(|(host, _)| all_ready(host))
+            });
+            faults.store(done, Ordering::Relaxed);
         });
         let ended: Vec<_> = lives.into_iter().map(|life| life.join()).collect();
         is_over.store(true, Ordering::Relaxed);
