@@ -68,17 +68,14 @@ mod tests {
     use super::*;
     use crate::chaos::{counter::Counter, dice::Dice, heard::Failed};
 
+    fn heard() -> Heard {
+        let (ttl, counter) = (Duration::from_secs(9), Arc::new(Counter::new(true)));
+        let (record, failed, fate) = (Record::default(), Failed::default(), Arc::default());
+        Heard::new(0, ttl, Dice::new(1), record, counter, failed, fate)
+    }
+
     fn said(lines: &str) -> (Result<(), String>, String) {
-        let counter = Arc::new(Counter::new(true));
-        let mut heard = Heard::new(
-            0,
-            Duration::from_secs(9),
-            Dice::new(1),
-            Record::default(),
-            counter,
-            Failed::default(),
-            Arc::default(),
-        );
+        let mut heard = heard();
         let mut answers = Vec::new();
         let ended =
             converse(OneByOne(lines.as_bytes()), &mut answers, &mut heard, &AtomicBool::new(false));
@@ -108,16 +105,7 @@ mod tests {
 
     #[test]
     fn whoever_does_not_wait_or_prints_what_is_no_line_is_told() {
-        let counter = Arc::new(Counter::new(true));
-        let mut heard = Heard::new(
-            0,
-            Duration::from_secs(9),
-            Dice::new(1),
-            Record::default(),
-            counter,
-            Failed::default(),
-            Arc::default(),
-        );
+        let mut heard = heard();
         let flood = "{\"event\":\"failed\"}\n".repeat(100);
         let ended = converse(flood.as_bytes(), Vec::new(), &mut heard, &AtomicBool::new(false));
         assert!(ended.unwrap_err().contains("before it was answered"));
