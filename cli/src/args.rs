@@ -53,6 +53,8 @@ pub(crate) enum Command {
     List(crate::list::List),
     /// Prints who holds a resource whenever that changes
     Watch(crate::watch::Watch),
+    /// Shows for which resources most clients wait, live
+    Top(crate::top::Top),
     /// Takes a resource from its holder
     Release(crate::release::Release),
     /// The process of `run` that holds the lease
@@ -111,7 +113,7 @@ pub(crate) struct Nodes {
 /// The form of the answer.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct Form {
-    /// The answer is an object of JSON on a line; of list and watch, one for each thing that they have to say
+    /// The answer is an object of JSON on a line; of list, watch and top, one for each thing that they have to say
     #[arg(long)]
     pub(crate) json: bool,
 }

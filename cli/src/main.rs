@@ -10,6 +10,7 @@ mod bench;
 mod chaos;
 mod connect;
 mod doctor;
+mod ended;
 mod exit;
 mod fleet;
 mod hold;
@@ -25,6 +26,7 @@ mod raised;
 mod release;
 mod run;
 mod shown;
+mod top;
 #[cfg(unix)]
 mod trial;
 mod want;
@@ -65,6 +67,7 @@ fn main() -> ExitCode {
         Command::Fleet(asked) => wait_for(fleet::fleet(asked)),
         Command::List(asked) => wait_for(list::show(asked)),
         Command::Watch(asked) => wait_for(watch::watch(asked)),
+        Command::Top(asked) => wait_for(top::show(asked)),
         Command::Release(asked) => wait_for(release::take(asked)),
         #[cfg(unix)]
         Command::Chaos(asked) => ended(chaos::run(&asked)),

@@ -50,6 +50,13 @@ pub(crate) fn try_line(text: &str) -> io::Result<()> {
     out.flush()
 }
 
+/// Several lines as they are, likewise.
+pub(crate) fn try_text(text: &str) -> io::Result<()> {
+    let mut out = anstream::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}
+
 /// One line of JSON, likewise.
 pub(crate) fn try_json(value: &impl Serialize) -> io::Result<()> {
     try_line(&line_of_json(&serde_json::to_string(value)?))

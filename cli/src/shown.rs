@@ -3,7 +3,7 @@
 //! It decides that a terminal shows it and does nothing else: what would move the cursor, colour, hide or turn round text is written
 //! as an escape. It must never make two different names look alike.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, time::Duration};
 
 use serde_json::Value;
 
@@ -18,6 +18,13 @@ pub(crate) fn plain(text: &str) -> Cow<'_, str> {
 /// As in `1 lease` and `2 leases`.
 pub(crate) fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// As in `12:03:04.250Z`, of a time since 1970.
+pub(crate) fn time_of_day(at: Duration) -> String {
+    let (minutes, second) = (at.as_secs() / 60, at.as_secs() % 60);
+    let (hour, minute) = (minutes / 60 % 24, minutes % 60);
+    format!("{hour:02}:{minute:02}:{second:02}.{:03}Z", at.subsec_millis())
 }
 
 /// A name, of which each byte can be told: a shell reads it back from `$'…'`.

@@ -15,9 +15,11 @@ use serde_json::json;
 
 use crate::{
     args::{Form, Nodes, duration},
+    ended::Ended,
     exit::{Failure, Status},
     holder::{as_json, with},
     output::{BAD, DOUBTFUL, FAINT, GOOD, styled, try_json, try_line},
+    shown::time_of_day,
 };
 
 /// Prints who holds a resource, and again whenever that changes: owner, token, since when. It ends by a signal, with status 0.
@@ -103,47 +105,5 @@ fn tell(asked: &Watch, holder: &Holder) -> std::io::Result<()> {
         Holder::Free => DOUBTFUL,
         _ => BAD,
     };
-    let (minutes, second) = (at.as_secs() / 60, at.as_secs() % 60);
-    let (hour, minute) = (minutes / 60 % 24, minutes % 60);
-    let time = format!("{hour:02}:{minute:02}:{second:02}.{:03}Z", at.subsec_millis());
-    try_line(&format!("{} {}", styled(FAINT, &time), styled(style, &holder.to_string())))
-}
-
-/// The signals by which it ends.
-struct Ended {
-    #[cfg(unix)]
-    signals: [tokio::signal::unix::Signal; 3],
-}
-
-impl Ended {
-    fn listen() -> std::io::Result<Self> {
-        #[cfg(unix)]
-        {
-            use tokio::signal::unix::{SignalKind, signal};
-            let signals = [
-                signal(SignalKind::interrupt())?,
-                signal(SignalKind::terminate())?,
-                signal(SignalKind::hangup())?,
-            ];
-            Ok(Self { signals })
-        }
-        #[cfg(not(unix))]
-        Ok(Self {})
-    }
-
-    async fn wait(&mut self) {
-        #[cfg(unix)]
-        {
-            let [interrupt, terminate, hangup] = &mut self.signals;
-            tokio::select! {
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
-                _ = hangup.recv() => {}
-            }
-        }
-        #[cfg(not(unix))]
-        {
-            let _ = tokio::signal::ctrl_c().await;
-        }
-    }
+    try_line(&format!("{} {}", styled(FAINT, &time_of_day(at)), styled(style, &holder.to_string())))
 }

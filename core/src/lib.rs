@@ -125,7 +125,8 @@ pub use holder::{Finding, KeyHolder, Sighting};
 pub use leases::{Begun, Due, EndedLease, Leases, NextLease, Situation};
 pub use lifecycle::{ExtendOutcome, LeaseAction, Lifecycle, RenewalPolicy};
 pub use line::{
-    ClientId, Entered, InvalidClientId, LineHint, LineNews, ReadAccess, Stand, Ticket, WaitList,
+    ClientId, Entered, InvalidClientId, LineHint, LineNews, LinePlace, ReadAccess, Stand, Ticket,
+    WaitList,
 };
 pub use loss::LossReason;
 pub use members::{Belongs, Members, Relation, Serves};

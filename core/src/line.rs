@@ -5,12 +5,14 @@
 
 mod entered;
 mod news;
+mod place;
 mod wait_list;
 
 use core::{fmt, str::FromStr};
 
 pub use entered::{Entered, ReadAccess};
 pub use news::LineNews;
+pub use place::LinePlace;
 pub use wait_list::WaitList;
 
 /// One client in the line: a process with its connections to all nodes. It is drawn at random, and written as 16

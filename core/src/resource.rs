@@ -30,7 +30,7 @@ impl Resource {
     pub const RESERVED: &'static str = "quorlock:";
 
     /// What the name of a line for any slot of a semaphore begins with. No resource of a user begins so.
-    const SLOTS: &'static str = "quorlock:slots:";
+    pub(super) const SLOTS: &'static str = "quorlock:slots:";
 
     /// Takes the bytes as they are.
     ///

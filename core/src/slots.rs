@@ -74,6 +74,20 @@ impl Slots {
         Resource::line_of_slots(&semaphore).ok()
     }
 
+    /// The name of the semaphore, where those who stand in the line of this name wait for any of its slots.
+    ///
+    /// ```
+    /// use quorlock_core::Slots;
+    ///
+    /// let line = Slots::new(b"app:", "api", 8)?.line().clone();
+    /// assert_eq!(Slots::semaphore_of_line(line.as_bytes()), Some(&b"app:api"[..]));
+    /// assert_eq!(Slots::semaphore_of_line(b"app:api"), None);
+    /// # Ok::<(), quorlock_core::ResourceError>(())
+    /// ```
+    pub fn semaphore_of_line(line: &[u8]) -> Option<&[u8]> {
+        line.strip_prefix(Resource::SLOTS.as_bytes())
+    }
+
     /// The slots, by their numbers.
     pub fn all(&self) -> &[Resource] {
         &self.0.all

@@ -10,15 +10,35 @@ use tokio::sync::oneshot;
 use super::{
     Engine, NodeSlot,
     fanout::{Fanout, Progress},
-    shield::Answering,
+    shield::{Answering, Shielded},
 };
 use crate::{
-    node::{NodeError, Scan, ScanPage, ServerFacts},
+    node::{NodeError, NodeLine, Page, Scan, ServerFacts},
     protocol::{Command, NodeId, Owner, Reply, Resource, Target},
 };
 
 /// What each node has answered, in node order.
 pub(crate) type Answers<T> = Vec<Result<T, NodeError>>;
+
+/// What a node has pages of: keys that look like locks, or lines.
+pub(crate) trait Scanned: Sized + Send + 'static {
+    #[allow(private_interfaces, reason = "only the engine calls it")]
+    fn page(node: &Shielded, scan: Scan) -> Answering<Page<Self>>;
+}
+
+impl Scanned for Box<[u8]> {
+    #[allow(private_interfaces, reason = "as above")]
+    fn page(node: &Shielded, scan: Scan) -> Answering<Page<Self>> {
+        node.scan(scan)
+    }
+}
+
+impl Scanned for NodeLine {
+    #[allow(private_interfaces, reason = "as above")]
+    fn page(node: &Shielded, scan: Scan) -> Answering<Page<Self>> {
+        node.scan_lines(scan)
+    }
+}
 
 /// The most commands that ask one node for its facts, each of which may take the connect timeout.
 const FACTS: u32 = 12;
@@ -33,17 +53,17 @@ impl Engine {
         self.ask_each(limit, move |slot| slot.node.examine(over))
     }
 
-    /// Asks a node for a page of its keys. The answers are those of all nodes; the others are not asked, and are
+    /// Asks a node for a page of what it has. The answers are those of all nodes; the others are not asked, and are
     /// `TimedOut`.
-    pub(crate) fn ask_keys(
+    pub(crate) fn ask_page<T: Scanned>(
         self: &Arc<Self>,
         node: NodeId,
         scan: Scan,
-    ) -> oneshot::Receiver<Answers<ScanPage>> {
+    ) -> oneshot::Receiver<Answers<Page<T>>> {
         let asked = self.slot(node).map(|slot| Arc::clone(&slot.address));
         self.ask_each(self.config.connect_timeout, move |slot| {
             if asked.as_ref().is_some_and(|asked| Arc::ptr_eq(asked, &slot.address)) {
-                slot.node.scan(scan.clone())
+                T::page(&slot.node, scan.clone())
             } else {
                 NodeError::TimedOut.into()
             }

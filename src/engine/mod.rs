@@ -39,6 +39,8 @@ use std::{
     time::Duration,
 };
 
+#[cfg(feature = "inspect")]
+pub(crate) use self::inspect::Scanned;
 pub(crate) use self::{
     acquire::{AcquireSpec, Acquiring},
     election::Proclamation,

@@ -14,7 +14,7 @@ use std::{
 };
 
 #[cfg(feature = "inspect")]
-use crate::node::{Scan, ScanPage, ServerFacts};
+use crate::node::{NodeLine, Page, Scan, ServerFacts};
 use crate::{
     node::{Node, NodeError, NodeFuture, NodeStatus},
     protocol::{
@@ -68,8 +68,13 @@ impl Shielded {
     }
 
     #[cfg(feature = "inspect")]
-    pub(super) fn scan(&self, scan: Scan) -> Answering<ScanPage> {
+    pub(super) fn scan(&self, scan: Scan) -> Answering<Page<Box<[u8]>>> {
         Answering::to(|| self.0.scan(scan))
+    }
+
+    #[cfg(feature = "inspect")]
+    pub(super) fn scan_lines(&self, scan: Scan) -> Answering<Page<NodeLine>> {
+        Answering::to(|| self.0.scan_lines(scan))
     }
 
     /// Whether it counts ranges of tokens; `false` if it panicked.

@@ -15,13 +15,14 @@ use crate::{
 };
 
 /// Why a fleet did not do what an operator asked: [`claim_nodes`](crate::Redlock::claim_nodes),
-/// [`watch_max_ttl`](crate::Redlock::watch_max_ttl) and [`resources`](crate::Redlock::resources). Nothing was changed.
+/// [`watch_max_ttl`](crate::Redlock::watch_max_ttl), [`resources`](crate::Redlock::resources) and
+/// [`lines`](crate::Redlock::lines). Nothing was changed.
 #[derive(Clone, Error)]
 #[non_exhaustive]
 pub enum FleetError {
-    /// In classic mode a node keeps no list and no longest ttl. Nothing was sent. Leave classic mode out.
+    /// In classic mode a node keeps no list, no longest ttl and no lines. Nothing was sent. Leave classic mode out.
     #[error(
-        "in classic mode a node keeps no list of nodes and no longest ttl; nothing was sent; leave classic mode out"
+        "in classic mode a node keeps no list of nodes, no longest ttl and no lines; nothing was sent; leave classic mode out"
     )]
     Classic,
     /// These nodes did not answer, or refused, and nothing was lowered. Bring them back, or fix what they report.

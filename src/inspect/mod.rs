@@ -1,5 +1,5 @@
-//! Looks at a fleet as an operator would: whether its nodes are fit for locks, which resources are held, and how one is taken
-//! from its holder.
+//! Looks at a fleet as an operator would: whether its nodes are fit for locks, which resources are held, who waits, and how one is
+//! taken from its holder.
 //!
 //! It is for people, and for programs that alert them, such as the command `quorlock doctor`. It changes nothing but by
 //! [`Redlock::force_release`](crate::Redlock::force_release), [`claim_nodes`](crate::Redlock::claim_nodes) and
@@ -12,10 +12,12 @@ mod errand;
 mod finding;
 mod fleet;
 mod forced;
+mod lines;
 mod longest;
 mod node;
 mod offset;
 mod pace;
+mod pages;
 mod refusal;
 mod resources;
 mod rules;
@@ -31,6 +33,7 @@ pub use self::{
     errand::FleetError,
     finding::{Finding, Ill, Severity},
     forced::{ForceError, Forced},
+    lines::{Line, Lines},
     longest::{LoweredMaxTtl, LoweredNode, MaxTtlWatch},
     resources::{Listed, Resources},
 };

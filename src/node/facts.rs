@@ -1,4 +1,4 @@
-//! What a server reports of everything that matters to a lock, and a page of its keys.
+//! What a server reports of everything that matters to a lock, and a page of its keys or lines.
 //!
 //! Plain values. They decide nothing: `inspect` judges them, for people, and no vote and no lease may rest on them.
 
@@ -7,7 +7,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use crate::protocol::Members;
+use crate::protocol::{LinePlace, Members, Slots};
 
 /// What the server behind a node reports of itself, whether or not it may vote. A fact that it did not report, or may
 /// not be asked for, is `None` or an empty list.
@@ -93,12 +93,21 @@ pub struct ConnectedClient {
     pub client: Arc<str>,
     /// The names of the nodes in its list, as [`Members::names`] has them.
     pub members: Arc<str>,
+    /// From where it is connected, without the port, as the server sees it.
+    pub host: Option<Arc<str>>,
 }
 
 impl ConnectedClient {
     /// A client with this list.
     pub const fn new(client: Arc<str>, members: Arc<str>) -> Self {
-        Self { client, members }
+        Self { client, members, host: None }
+    }
+
+    /// The same, connected from this host.
+    #[must_use]
+    pub fn at(mut self, host: Option<Arc<str>>) -> Self {
+        self.host = host;
+        self
     }
 }
 
@@ -143,7 +152,7 @@ impl ClockSample {
     }
 }
 
-/// A request for one page of keys.
+/// A request for one page of keys, or of lines.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Scan {
@@ -163,19 +172,46 @@ impl Scan {
     }
 }
 
-/// A page of a node's keys that look like locks: their value is the owner of a lease, or says that readers share them.
+/// A page of what a node has: of keys that look like locks, whose value is the owner of a lease, or says that readers share
+/// them; or of lines.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
-pub struct ScanPage {
+pub struct Page<T> {
     /// Where the next page begins; 0 where this was the last one.
     pub cursor: u64,
-    /// The keys. A key may appear twice, even in one page.
-    pub keys: Vec<Box<[u8]>>,
+    /// What was found. It may appear twice, even in one page.
+    pub found: Vec<T>,
 }
 
-impl ScanPage {
+impl<T> Page<T> {
     /// A page that ends at this cursor.
-    pub const fn new(cursor: u64, keys: Vec<Box<[u8]>>) -> Self {
-        Self { cursor, keys }
+    pub const fn new(cursor: u64, found: Vec<T>) -> Self {
+        Self { cursor, found }
+    }
+}
+
+/// A line on a node: those who wait there for a resource, or for any slot of a semaphore.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct NodeLine {
+    /// The key for which they wait; of a semaphore its name, behind the key prefix too.
+    pub key: Box<[u8]>,
+    /// Whether it is a semaphore.
+    pub is_semaphore: bool,
+    /// The first of them, in order.
+    pub first: Vec<LinePlace>,
+    /// How many wait, those told included.
+    pub waiting: usize,
+}
+
+impl NodeLine {
+    /// How many places a node tells.
+    pub const TOLD: usize = 100;
+
+    /// A line with the key that stands in its name.
+    pub fn new(line: &[u8], first: Vec<LinePlace>, waiting: usize) -> Self {
+        let semaphore = Slots::semaphore_of_line(line);
+        let key = Box::from(semaphore.unwrap_or(line));
+        Self { key, is_semaphore: semaphore.is_some(), first, waiting }
     }
 }

@@ -13,6 +13,8 @@ mod facts;
 #[cfg_attr(not(feature = "redis"), allow(dead_code, reason = "only a server is connected to"))]
 mod haste;
 mod memory;
+#[cfg(feature = "inspect")]
+mod pattern;
 #[cfg(feature = "redis")]
 pub(crate) mod redis;
 mod refusal;
@@ -22,7 +24,9 @@ mod status;
 use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 #[cfg(feature = "inspect")]
-pub use self::facts::{ClockSample, ConnectedClient, MarkerFacts, Scan, ScanPage, ServerFacts};
+pub use self::facts::{
+    ClockSample, ConnectedClient, MarkerFacts, NodeLine, Page, Scan, ServerFacts,
+};
 pub use self::{
     context::{Claim, NodeContext},
     error::NodeError,
@@ -218,9 +222,17 @@ pub trait Node: Send + Sync + fmt::Debug + 'static {
     /// A page of the node's keys that look like locks. It changes nothing, and is for people to read. The default
     /// fails.
     #[cfg(feature = "inspect")]
-    fn scan(&self, scan: Scan) -> NodeFuture<ScanPage> {
+    fn scan(&self, scan: Scan) -> NodeFuture<Page<Box<[u8]>>> {
         let _ = scan;
         Box::pin(std::future::ready(Err(not_implemented("scan"))))
+    }
+
+    /// A page of the lines in which clients wait on this node, for the keys whose names match. It changes nothing, and is for
+    /// people to read. The default fails.
+    #[cfg(feature = "inspect")]
+    fn scan_lines(&self, scan: Scan) -> NodeFuture<Page<NodeLine>> {
+        let _ = scan;
+        Box::pin(std::future::ready(Err(not_implemented("scan_lines"))))
     }
 }
 

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use super::Redlock;
 use crate::{
     error::WouldDeadlock,
-    inspect::{ForceError, Forced, Inspection, Resources},
+    inspect::{FleetError, ForceError, Forced, Inspection, Lines, Resources},
     protocol::Owner,
     runtime::block_on,
 };
@@ -84,6 +84,62 @@ impl Redlock {
     /// ```
     pub fn resources(&self, pattern: impl AsRef<[u8]>) -> Resources {
         Resources::new(Arc::clone(&self.engine), pattern.as_ref())
+    }
+
+    /// The lines in which clients wait for resources and semaphores whose names match `pattern`, as of
+    /// [`resources`](Redlock::resources): how many, who, and since when. The longest line is the first.
+    ///
+    /// Each node is asked in turn, as for [`resources`](Redlock::resources), and with the same right. A client is told that
+    /// stands in a line on a quorum of the nodes. It stands there once, however many of its callers wait, and not before its
+    /// first attempt was in vain: who waits for some milliseconds may be missed. Since when is told by the clocks of the
+    /// nodes.
+    ///
+    /// ```
+    /// use quorlock::{Redlock, node::MemoryNode};
+    ///
+    /// # futures::executor::block_on(async {
+    /// let nodes = [MemoryNode::new(), MemoryNode::new(), MemoryNode::new()];
+    /// let (holder, waiter) = (Redlock::connect(&nodes).await?, Redlock::connect(&nodes).await?);
+    /// let lease = holder.acquire("invoice:42").await?;
+    /// let mut waits = waiter.acquire("invoice:42").into_future();
+    /// let lines = loop {
+    ///     futures::select_biased! {
+    ///         _ = futures::FutureExt::fuse(&mut waits) => unreachable!("it is held"),
+    ///         lines = futures::FutureExt::fuse(Box::pin(holder.lines("invoice:*"))) => {
+    ///             let lines = lines?.lines;
+    ///             if !lines.is_empty() {
+    ///                 break lines;
+    ///             }
+    ///         }
+    ///     }
+    /// };
+    /// assert_eq!((&*lines[0].name, lines[0].waiting), (&b"invoice:42"[..], 1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`FleetError::NotTold`] where no node tells its lines; those that do not are [`Lines::untold`].
+    /// [`FleetError::Classic`]: in classic mode there are no lines.
+    ///
+    /// # Cancel safety
+    ///
+    /// It may be dropped at any point.
+    pub async fn lines(&self, pattern: impl AsRef<[u8]>) -> Result<Lines, FleetError> {
+        Lines::ask(&self.engine, pattern.as_ref()).await
+    }
+
+    /// [`lines`](Redlock::lines), blocking this thread. No runtime is needed.
+    ///
+    /// # Errors
+    ///
+    /// As for [`lines`](Redlock::lines), and [`FleetError::WouldDeadlock`] on the very thread that runs the engine.
+    pub fn blocking_lines(&self, pattern: impl AsRef<[u8]>) -> Result<Lines, FleetError> {
+        if self.runs_here() {
+            return Err(FleetError::WouldDeadlock);
+        }
+        block_on(self.lines(pattern))
     }
 
     /// Takes `resource` from the holder that a quorum of the nodes names: deletes that holder's keys, and acquires it once, so

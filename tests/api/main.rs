@@ -83,7 +83,7 @@ const _: () = {
     plain::<(inspect::ClockFacts, inspect::ClockRate, inspect::RoundTrips)>();
     plain::<(inspect::Resources, inspect::Listed)>();
     plain::<(node::ServerFacts, node::MarkerFacts, node::ClockSample)>();
-    plain::<(node::Scan, node::ScanPage)>();
+    plain::<(node::Scan, node::Page<Box<[u8]>>, node::NodeLine)>();
 };
 
 const fn sent<T: Send + 'static>(value: T) -> T {

@@ -170,6 +170,7 @@ fn blocking_forms_answer_elsewhere_and_never_stop_the_thread_that_answers() {
     let lease = redlock.acquire("r").ttl(SECOND).blocking().unwrap();
     assert_eq!(redlock.blocking_inspect(Duration::ZERO).unwrap().findings(), []);
     assert_eq!(redlock.resources("*").blocking_next_page().unwrap().unwrap().len(), 1);
+    assert_eq!(redlock.blocking_lines("*").unwrap().lines, []);
     assert_eq!(redlock.blocking_force_release("r").unwrap().was.owner, Some(lease.owner()));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -177,6 +178,8 @@ fn blocking_forms_answer_elsewhere_and_never_stop_the_thread_that_answers() {
         let here = builder.connect().await.unwrap();
         assert!(here.blocking_inspect(Duration::ZERO).is_err());
         let error = here.resources("*").blocking_next_page().unwrap_err();
+        assert!(matches!(error, FleetError::WouldDeadlock), "{error}");
+        let error = here.blocking_lines("*").unwrap_err();
         assert!(matches!(error, FleetError::WouldDeadlock), "{error}");
         let error = here.blocking_force_release("r").unwrap_err();
         assert!(matches!(error, ForceError::WouldDeadlock), "{error}");
@@ -191,4 +194,5 @@ fn what_is_awaited_may_go_to_another_thread() {
     sends(&redlock.inspect(Duration::ZERO));
     sends(&redlock.force_release("r"));
     sends(&redlock.resources("*").next_page());
+    sends(&redlock.lines("*"));
 }

@@ -15,6 +15,7 @@
 mod facts;
 mod fleet;
 mod forced;
+mod lines;
 mod listed;
 mod races;
 

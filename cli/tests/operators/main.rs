@@ -16,6 +16,7 @@ mod list;
 mod refused;
 mod release;
 mod shown;
+mod top;
 mod watch;
 
 use std::{

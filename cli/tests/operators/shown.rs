@@ -3,10 +3,10 @@
 
 use std::process::Command;
 
-use quorlock_harness::{Cluster, Proxy, connected};
+use quorlock_harness::{Cluster, Proxy, connected, eventually};
 use serde_json::Value;
 
-use super::{SECOND, admitted, code, on, patient, quorlock, text};
+use super::{SECOND, SOON, admitted, code, on, patient, quorlock, text};
 
 /// What a command writes in a terminal that `script` of util-linux makes.
 fn on_a_terminal(line: &str, cluster_or_urls: &[String], no_color: Option<&str>) -> String {
@@ -67,12 +67,17 @@ fn names_labels_and_what_servers_say_do_nothing_to_a_terminal() {
         "caf\u{e9}".as_bytes(),
     ];
     let leases = names.map(hold);
+    let waiter = connected(patient().nodes(cluster.urls()));
+    let waiting = std::thread::spawn(move || drop(waiter.acquire(names[0]).wait(SOON).blocking()));
+    let stands = || !redlock.blocking_lines("*").unwrap().lines.is_empty();
+    eventually("somebody waits", SOON, stands);
     cluster.iter().for_each(|server| server.set("foreign", "\u{1b}[8m\u{9b}", None));
     let proxy = Proxy::start(cluster[1].port());
     proxy.alter_replies(hostile);
     let through = [cluster[0].url(), proxy.url(), cluster[2].url()];
     for (line, urls, shows) in [
         ("list", cluster.urls(), r"esc\x1b[2J  held by"),
+        ("top --once", cluster.urls(), r"esc\x1b[2J  web\x1b]0;x"),
         ("list 'b*'", cluster.urls(), r"bytes\xff\\  held by"),
         ("list 'c*'", cluster.urls(), "caf\u{e9}  held by"),
         ("list 'r*'", cluster.urls(), r"rlo\u202egpj  held by"),
@@ -89,6 +94,7 @@ fn names_labels_and_what_servers_say_do_nothing_to_a_terminal() {
         assert!(without_colours(&said).contains(shows), "{line}: {said:?}");
     }
     drop(leases);
+    waiting.join().unwrap();
 }
 
 #[test]

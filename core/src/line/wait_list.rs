@@ -12,7 +12,7 @@ use alloc::{
 use core::time::Duration;
 
 use super::{
-    ClientId, LineHint, Stand, Ticket,
+    ClientId, LineHint, LinePlace, Stand, Ticket,
     entered::{Asks, Entered, ReadAccess},
     news::{IsStuck, LineNews},
 };
@@ -262,7 +262,7 @@ impl WaitList {
         }
         let holder = self.holder.map(|holder| (format!("!{holder}"), -1));
         let place = |(score, waiting): &(i64, Waiting)| {
-            let before = if waiting.reads { "~" } else { "" };
+            let before = if waiting.reads { LinePlace::READER } else { "" };
             (format!("{before}{}", waiting.client), *score)
         };
         let all = holder.into_iter().chain(self.order.iter().map(place)).collect();

@@ -16,7 +16,7 @@ use std::{
 use self::state::{Mode, State, refused, tell, wall_us};
 use super::{Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus};
 #[cfg(feature = "inspect")]
-use super::{Scan, ScanPage, ServerFacts};
+use super::{NodeLine, Page, Scan, ServerFacts};
 use crate::{
     lock::Lock,
     protocol::{
@@ -278,10 +278,17 @@ impl Node for MemoryNode {
     }
 
     #[cfg(feature = "inspect")]
-    fn scan(&self, scan: Scan) -> NodeFuture<ScanPage> {
+    fn scan(&self, scan: Scan) -> NodeFuture<Page<Box<[u8]>>> {
         // Read before the lock is taken: the clock is user code.
         let now = self.now();
-        let page = self.running().map(|mut state| scan::page(&mut state.store, &scan, now));
+        let page = self.running().map(|mut state| scan::keys(&mut state.store, &scan, now));
+        Box::pin(std::future::ready(page))
+    }
+
+    #[cfg(feature = "inspect")]
+    fn scan_lines(&self, scan: Scan) -> NodeFuture<Page<NodeLine>> {
+        let now = self.now();
+        let page = self.running().map(|mut state| scan::lines(&mut state.store, &scan, now));
         Box::pin(std::future::ready(page))
     }
 

@@ -3,7 +3,7 @@
 //! It judges nothing; `check` decides who may vote, and `inspect` what people are told. What is missing stays unknown.
 
 use std::{
-    collections::BTreeSet,
+    collections::BTreeMap,
     sync::Arc,
     time::{Duration, UNIX_EPOCH},
 };
@@ -56,13 +56,18 @@ pub(super) fn setting(answer: &Value) -> Option<Arc<str>> {
 
 /// The clients that an answer to `CLIENT LIST` names, each once, without this one.
 pub(super) fn clients(list: &str, own: &str) -> Vec<ConnectedClient> {
-    let named = list.lines().filter_map(|line| {
-        let name = line.split(' ').find_map(|field| field.strip_prefix("name="))?;
-        let (client, members) = name.strip_prefix(CLIENT_NAME)?.split_once(':')?;
-        (client != own).then(|| ConnectedClient::new(Arc::from(client), Arc::from(members)))
-    });
-    let named: BTreeSet<ConnectedClient> = named.collect();
-    named.into_iter().collect()
+    let mut hosts = BTreeMap::new();
+    for line in list.lines() {
+        let field = |is: &str| line.split(' ').find_map(|field| field.strip_prefix(is));
+        let named = field("name=").and_then(|name| name.strip_prefix(CLIENT_NAME)?.split_once(':'));
+        let Some((client, members)) = named.filter(|(client, _)| *client != own) else { continue };
+        let host = field("addr=").and_then(|address| Some(address.rsplit_once(':')?.0));
+        hosts.entry((client, members)).or_insert(host);
+    }
+    let client = |((client, members), host): ((&str, &str), Option<&str>)| {
+        ConnectedClient::new(Arc::from(client), Arc::from(members)).at(host.map(Arc::from))
+    };
+    hosts.into_iter().map(client).collect()
 }
 
 /// The fields of a marker that are shown.

@@ -53,7 +53,7 @@ pub(crate) use self::{
 use self::{sentinels::Sentinels, session::Session};
 use super::{LineState, Node, NodeCall, NodeContext, NodeError, NodeFuture, NodeState, NodeStatus};
 #[cfg(feature = "inspect")]
-use super::{Scan, ScanPage, ServerFacts};
+use super::{NodeLine, Page, Scan, ServerFacts};
 use crate::{
     lock::Lock,
     protocol::{
@@ -213,8 +213,13 @@ impl Node for RedisNode {
     }
 
     #[cfg(feature = "inspect")]
-    fn scan(&self, scan: Scan) -> NodeFuture<ScanPage> {
-        self.with_session(|session| Box::pin(scan::scan(session, scan)))
+    fn scan(&self, scan: Scan) -> NodeFuture<Page<Box<[u8]>>> {
+        self.with_session(|session| Box::pin(scan::keys(session, scan)))
+    }
+
+    #[cfg(feature = "inspect")]
+    fn scan_lines(&self, scan: Scan) -> NodeFuture<Page<NodeLine>> {
+        self.with_session(|session| Box::pin(scan::lines(session, scan)))
     }
 
     fn moves_within(&self) -> Duration {
