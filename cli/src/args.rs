@@ -96,9 +96,9 @@ pub(crate) fn public(line: &clap::Command) -> clap::Command {
 #[derive(Args, Clone, Debug, Deserialize, Serialize)]
 #[command(next_help_heading = "Nodes")]
 pub(crate) struct Nodes {
-    /// URLs of the nodes, with commas between them, as in `redis://10.0.0.1`: three tolerate the loss of one, five of two. By default those of QUORLOCK_NODES
+    /// URLs of the nodes, with commas between them, as in `redis://10.0.0.1`: three tolerate the loss of one, five of two; may be given again, for more. By default those of QUORLOCK_NODES
     #[arg(long, value_name = "URLS")]
-    pub(crate) nodes: Option<String>,
+    pub(crate) nodes: Vec<String>,
     /// A setting by its name, as in `--set max_ttl=30s`, in place of that of the environment (QUORLOCK_MAX_TTL); may be given again
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) set: Vec<String>,

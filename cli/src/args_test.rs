@@ -120,7 +120,7 @@ proptest! {
 /// What `--set` and the environment say.
 fn wait(set: &[&str], environment: Option<&str>) -> Option<Duration> {
     let nodes = Nodes {
-        nodes: None,
+        nodes: Vec::new(),
         set: set.iter().map(|&setting| setting.to_owned()).collect(),
         classic: false,
         danger_skip_quarantine: false,

@@ -24,12 +24,11 @@ impl Nodes {
     /// The same, with this label where none is set.
     fn labelled(&self, label: Option<Vec<u8>>) -> Result<Builder, Failure> {
         let wrong = |error: &dyn std::fmt::Display| Failure::new(Status::Config, error);
-        let mut builder = match &self.nodes {
-            None => Builder::from_env().map_err(|error| wrong(&error))?,
-            Some(nodes) => {
-                let settings = Settings::from_env().map_err(|error| wrong(&error))?;
-                Redlock::builder().nodes(NodeSpec::urls(nodes)).settings(settings)
-            }
+        let mut builder = if self.nodes.is_empty() {
+            Builder::from_env().map_err(|error| wrong(&error))?
+        } else {
+            let settings = Settings::from_env().map_err(|error| wrong(&error))?;
+            Redlock::builder().nodes(NodeSpec::urls(&self.nodes.join(","))).settings(settings)
         };
         if let Some(label) = label.filter(|_| std::env::var_os("QUORLOCK_LABEL").is_none()) {
             builder = builder.label(label);

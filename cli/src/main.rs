@@ -46,6 +46,9 @@ fn main() -> ExitCode {
         Ok(line) => line,
         Err(error) => {
             let _ = error.print();
+            if std::env::args_os().nth(1).is_some_and(|command| command == "hold") {
+                hold::refuse(&error);
+            }
             // Help and version were asked for.
             return if error.use_stderr() { Status::Usage } else { Status::Done }.into();
         }

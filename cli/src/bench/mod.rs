@@ -130,7 +130,7 @@ fn clients(text: &str) -> Result<usize, String> {
 impl Bench {
     /// How many servers of its own, where there are no nodes.
     fn own(&self) -> Option<usize> {
-        let named = self.nodes.nodes.is_some() || stage::given().is_some();
+        let named = !self.nodes.nodes.is_empty() || stage::given().is_some();
         self.servers.or_else(|| (!named).then_some(5))
     }
 

@@ -38,16 +38,16 @@ impl Stage {
             Cluster::start_with(count, |_, server| server.parent(place.path()))
         });
         let mut nodes = nodes.clone();
-        let urls: Vec<String> = match (&own, &nodes.nodes) {
+        let urls: Vec<String> = match (&own, nodes.nodes.is_empty()) {
             (Some(own), _) => {
                 // They are new, and their quarantine would only cost time.
                 nodes.danger_skip_quarantine = true;
                 own.urls()
             }
-            (None, Some(nodes)) => split(nodes),
-            (None, None) => split(&given().unwrap_or_default()),
+            (None, false) => split(&nodes.nodes.join(",")),
+            (None, true) => split(&given().unwrap_or_default()),
         };
-        nodes.nodes = Some(urls.join(","));
+        nodes.nodes.clone_from(&urls);
         Ok(Self { own, nodes, urls, _place: place })
     }
 
@@ -83,7 +83,7 @@ impl Stage {
             Some(own) => own.iter().last().into_iter().for_each(quorlock_harness::Server::kill),
             None => {
                 let others = self.urls.iter().take(self.urls.len().saturating_sub(1)).cloned();
-                nodes.nodes = Some(others.collect::<Vec<_>>().join(","));
+                nodes.nodes = others.collect();
                 away = self.urls.last().map(|url| NodeSpec::from(NOWHERE).named(called(url)));
             }
         }

@@ -39,6 +39,15 @@ use crate::{
 /// How much longer it may take to clean up on nodes that do not answer.
 const TIDIED: Duration = Duration::from_millis(300);
 
+/// Tells a program too that its command line is wrong.
+pub(crate) fn refuse(error: &clap::Error) {
+    if std::env::args_os().any(|argument| argument == "--json") {
+        let event =
+            Event::Failed { what: Status::Usage, reason: said::first_of(&error.to_string()) };
+        crate::output::line(&event.json(None));
+    }
+}
+
 /// Holds a resource for the program that has started it, until its standard input ends
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\

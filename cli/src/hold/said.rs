@@ -126,6 +126,16 @@ impl Event {
     }
 }
 
+/// What is wrong with a command line, without how one is written.
+pub(super) fn first_of(error: &str) -> String {
+    let parts = error.split("\n\n");
+    let said =
+        parts.take_while(|part| !part.starts_with("Usage:") && !part.starts_with("For more"));
+    let said = said.map(|part| part.split_whitespace().collect::<Vec<_>>().join(" "));
+    let said = said.collect::<Vec<_>>().join("; ");
+    said.strip_prefix("error: ").unwrap_or(&said).to_owned()
+}
+
 impl From<Refused> for Event {
     fn from(Refused { line, reason }: Refused) -> Self {
         Self::Refused { line, reason: reason.to_owned() }

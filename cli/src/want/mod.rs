@@ -238,7 +238,12 @@ impl Want {
             Some(limit) => match tokio::time::timeout(limit, campaign).await {
                 Ok(elected) => elected,
                 Err(_) => {
-                    let text = format!("somebody else leads `{}` after {limit:?}", self.resource);
+                    let name = &self.resource;
+                    let by = redlock
+                        .holder(name)
+                        .await
+                        .map_or_else(|_| String::new(), |by| format!(": {by}"));
+                    let text = format!("somebody else leads `{name}` after {limit:.1?}{by}");
                     return Err(Failure { status: Status::Busy, text });
                 }
             },

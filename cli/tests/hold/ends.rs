@@ -74,7 +74,8 @@ fn it_ends_with_its_caller_though_a_child_of_that_keeps_its_input_open() {
     let (said, code) = fleet.ended(&format!("job --json --caller {}", caller.id()));
     assert_eq!((&said[0]["what"], code), (&json!("no"), 1), "{said:?}");
     for wrong in ["0", "-1", "x"] {
-        assert_eq!(fleet.ended(&format!("job --json --caller={wrong}")), (vec![], 64), "{wrong}");
+        let (said, code) = fleet.ended(&format!("job --json --caller={wrong}"));
+        assert_eq!((&said[0]["what"], code), (&json!("usage"), 64), "{wrong}: {said:?}");
     }
 }
 

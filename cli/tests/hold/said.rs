@@ -105,7 +105,29 @@ fn where_nothing_is_granted_it_says_why() {
         );
         assert_eq!((said.len(), status), (1, code), "{args}: {said:?}");
     }
-    assert_eq!(fleet.ended("job --json --no-such-option"), (vec![], 64));
+    // The command line itself is wrong.
+    for (args, reason) in [
+        (
+            "job --json --no-such-option",
+            "unexpected argument '--no-such-option' found; tip: to pass '--no-such-option' as a value, use '-- --no-such-option'",
+        ),
+        (
+            "job --json --wat=5s",
+            "unexpected argument '--wat' found; tip: a similar argument exists: '--wait'",
+        ),
+        (
+            "job --json --wait=5",
+            "invalid value '5' for '--wait <TIME>': write a whole number and a unit (us, ms, s, m, h or d), as in `10s`",
+        ),
+        (
+            "job --json --try --wait=5s",
+            "the argument '--try' cannot be used with '--wait <TIME>'",
+        ),
+    ] {
+        let failed = json!({ "event": "failed", "what": "usage", "reason": reason });
+        assert_eq!(fleet.ended(args), (vec![failed], 64), "{args}");
+    }
+    assert_eq!(fleet.ended("job --no-such-option"), (vec![], 64));
     fleet.servers[0].kill();
     fleet.servers[1].kill();
     let (said, code) = fleet.ended("job --json --try");
