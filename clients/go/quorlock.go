@@ -13,32 +13,45 @@ import (
 	"time"
 )
 
-// For errors.Is: somebody else holds it; too few nodes answer; the lease is over, and its work must stop.
+// For errors.Is: somebody else holds it; too few nodes answer; the lease is over, and its work must stop. Behind any other error
+// of Hold but that of its context the options, the nodes or the settings are wrong.
 var ErrBusy, ErrNoQuorum, ErrLost = errors.New("busy"), errors.New("no quorum"), errors.New("lost")
+
+// Grant is what is held. The token is larger than that of every lease before; of every one of its slot, where it has one; readers
+// share theirs.
+type Grant struct {
+	Resource, Owner string
+	Also            []string
+	Token, Term     int64 `json:",string"`
+	Slot            int
+}
 
 // Lease is held until Release, or until its Context is done. All goroutines may use it.
 type Lease struct {
-	event                       // Resource, Owner, Token (larger than that of every lease before), Slot, Term.
-	Context     context.Context // Done once the lease is over, by a release too.
+	Grant
+	Context     context.Context // Done once it is over, by a release too: Check says why. It is not derived from that of Hold.
 	end         func(why error) // The first reason counts.
 	why         error
 	helper      *exec.Cmd
 	input       io.WriteCloser
 	answers     chan event
 	ended       chan error
+	release     sync.Once
+	released    error
 	turn        sync.Mutex  // One question at a time.
 	late, again *time.Timer // When it surely holds no longer; when to ask again.
 }
 
 type event struct {
-	Event, Reason, Resource, Owner string
-	Token, Term                    int64 `json:",string"`
-	Slot                           int
-	Left                           time.Duration `json:"validity_ms"`
+	Event, What, Reason string
+	Grant
+	Left time.Duration `json:"validity_ms"`
 }
 
-// Hold waits until it holds name, or ctx is done, by options of `quorlock hold --help`. QUORLOCK_BIN may be the path of quorlock.
+// Hold waits until it holds name, or ctx is done, by options of `quorlock hold --help`, as in "--wait=5s". QUORLOCK_BIN may be the
+// path of quorlock. What becomes of ctx behind that changes nothing.
 func Hold(ctx context.Context, name string, options ...string) (*Lease, error) {
+	cancelled := ctx.Done() // Before anything is started.
 	program := os.Getenv("QUORLOCK_BIN")
 	if program == "" {
 		program = "quorlock"
@@ -62,13 +75,17 @@ func Hold(ctx context.Context, name string, options ...string) (*Lease, error) {
 	if err != nil {
 		return nil, fmt.Errorf("quorlock cannot be started: %w", err)
 	}
-	l.late = time.AfterFunc(1<<62, func() { l.end(fmt.Errorf("%w: no answer in time", ErrLost)); l.helper.Process.Kill() })
+	l.late = time.AfterFunc(1<<62, func() {
+		l.end(fmt.Errorf("%w: this process or quorlock stood still until the lease was over", ErrLost))
+		l.helper.Process.Kill()
+	})
 	l.again = time.AfterFunc(1<<62, func() { l.Check() })
 	go l.listen(json.NewDecoder(output))
 	first := make(chan error, 1)
 	go func() {
 		select {
-		case l.event = <-l.answers:
+		case e := <-l.answers:
+			l.Grant = e.Grant
 		case <-l.Context.Done():
 		}
 		_, err := l.Check() // From here on it is known until when.
@@ -76,11 +93,15 @@ func Hold(ctx context.Context, name string, options ...string) (*Lease, error) {
 	}()
 	select {
 	case err = <-first:
-	case <-ctx.Done():
+	case <-cancelled:
 		l.end(ctx.Err())
 		err = <-first
 	}
-	return l, err
+	if err != nil {
+		time.AfterFunc(5*time.Second, func() { l.helper.Process.Kill() }) // Where it is stopped.
+		return nil, err
+	}
+	return l, nil
 }
 
 // Check returns for how long the lease surely holds, or ErrLost once it is over. Call it right before each effect.
@@ -103,35 +124,47 @@ func (l *Lease) Check() (time.Duration, error) {
 	return 0, l.why
 }
 
-// Release gives the lease back. ErrLost: it was lost before. ErrNoQuorum: too few nodes confirm, and it expires by itself.
+// Release gives the lease back. ErrLost: it was lost before. ErrNoQuorum: too few nodes confirm, and it expires by itself. A second
+// one returns the same.
 func (l *Lease) Release() error {
-	l.end(fmt.Errorf("%w: it was given back", ErrLost))
-	defer time.AfterFunc(5*time.Second, func() { l.helper.Process.Kill() }).Stop()
-	return <-l.ended
+	l.release.Do(func() {
+		l.end(fmt.Errorf("%w: it was given back", ErrLost))
+		select {
+		case l.released = <-l.ended:
+		case <-time.After(5 * time.Second):
+			l.released = fmt.Errorf("%w: quorlock does not answer; the lease expires by itself", ErrNoQuorum)
+			l.helper.Process.Kill()
+		}
+	})
+	return l.released
 }
 
 func (l *Lease) listen(lines *json.Decoder) {
-	reason := ""
+	last, wasGranted := event{}, false
 	for e := (event{}); lines.Decode(&e) == nil; e = (event{}) {
-		if e.Event == "granted" || e.Event == "held" {
+		if last = e; e.Event == "granted" || e.Event == "held" {
+			wasGranted = true
 			select {
 			case l.answers <- e:
 			case <-l.Context.Done():
 			}
-		} else if reason = e.Reason; e.Event == "lost" {
+		} else if e.Event == "lost" {
 			l.end(fmt.Errorf("%w: %s", ErrLost, e.Reason))
 		}
 	}
 	l.helper.Process.Kill() // Where it has said what is no event. At its end that changes nothing.
-	err := l.helper.Wait()
-	if kind := (map[int]error{69: ErrNoQuorum, 75: ErrBusy, 76: ErrLost, -1: ErrLost})[l.helper.ProcessState.ExitCode()]; kind != nil {
-		err = kind
+	l.helper.Wait()
+	err := fmt.Errorf("`%s` has ended (%v) and not said why: is it quorlock?", l.helper.Path, l.helper.ProcessState)
+	kinds := map[string]error{"failedbusy": ErrBusy, "failedbroken": ErrNoQuorum, "not_released": ErrNoQuorum, "lost": ErrLost}
+	if kind := kinds[last.Event+last.What]; kind != nil {
+		err = fmt.Errorf("%w: %s", kind, last.Reason)
+	} else if last.Event == "released" {
+		err = nil
+	} else if last.Event == "failed" {
+		err = errors.New(last.Reason)
+	} else if wasGranted {
+		err = fmt.Errorf("%w: %v", ErrLost, err)
 	}
-	if err != nil {
-		err = fmt.Errorf("%w: %s (quorlock hold: %v)", err, reason, l.helper.ProcessState)
-		l.end(err)
-	}
-	l.end(fmt.Errorf("`%s` has ended without a word: is it quorlock?", l.helper.Path))
+	l.end(err)
 	l.ended <- err
-	close(l.ended)
 }

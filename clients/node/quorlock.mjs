@@ -1,5 +1,6 @@
 /** Holds leases of quorlock, by a process `quorlock hold` for each. Needs Unix, Node 20, and that program on the PATH. */
 import { spawn } from "node:child_process";
+import { setMaxListeners } from "node:events";
 import { createInterface } from "node:readline";
 /** The lease was not granted or given back. The text says why, and what to do. */
 export class QuorlockError extends Error {
@@ -11,21 +12,27 @@ export class Busy extends QuorlockError {}
 export class NoQuorum extends QuorlockError {}
 /** The lease is over: stop the work. */
 export class Lost extends QuorlockError {}
+/** It is over by a release. */
+export class Released extends Lost {}
+const flags = ["try", "elect", "shared", "classic", "dangerSkipQuarantine"];
 /**
  * Waits until it holds `name`. Options are those of `quorlock hold --help`, as in { wait: "1m", try: true, also: ["b", "c"],
  * holdAtLeast: "5s" }; `signal`, an AbortSignal that ends the wait; and `program`, by default that in QUORLOCK_BIN.
  *
- * The lease has resource, owner, token (a number larger than that of every lease before), slot, term; and `signal`, an
- * AbortSignal that is aborted once it is over, by a release too. The process does not end by itself while it has a lease.
+ * The lease has resource, owner, token (a number larger than that of every lease before; of every one of its slot, where it has
+ * one; readers share theirs), also, slot, term; and `signal`, an AbortSignal that is aborted once it is over, by a release too:
+ * its reason is then a Released. The process does not end by itself while it has a lease.
  */
 export async function hold(name, { program = process.env.QUORLOCK_BIN || "quorlock", signal, ...options } = {}) {
   signal?.throwIfAborted();
-  if (typeof name !== "string" || !name.isWellFormed()) throw new TypeError("a name is a string of whole characters");
+  const isText = (text) => typeof text === "string" && text.isWellFormed();
+  if (!isText(name)) throw new TypeError("a name is a string of whole characters");
   const line = ["hold", "--json", "--caller", String(process.pid)];
   for (const [key, value] of Object.entries(options)) {
     const option = "--" + key.replace(/[A-Z]/g, (letter) => "-" + letter.toLowerCase());
-    for (const one of value == null || value === false ? [] : typeof value === "object" ? value : [value]) {
-      if (one !== true && !["string", "number"].includes(typeof one)) throw new TypeError(`${option} takes text, a number or true`);
+    for (const one of Array.isArray(value) ? value : [value]) {
+      if (one == null || (one === false && flags.includes(key))) continue;
+      if (one !== true && typeof one !== "number" && !isText(one)) throw new TypeError(`${option} takes text, a number or true`);
       line.push(one === true ? option : `${option}=${one}`);
     }
   }
@@ -43,21 +50,22 @@ export async function hold(name, { program = process.env.QUORLOCK_BIN || "quorlo
   function over(error) {
     timers.forEach(clearTimeout);
     ended.abort(error); // Which keeps the first reason.
-    asked.forEach(({ tell }) => tell({ event: "lost", reason: error.message }));
+    asked.forEach(({ tell }) => tell({ event: "lost", reason: String(error?.message ?? error) }));
     asked.clear();
   }
   function look() { // By the clock alone, whatever else stands still.
     if (ended.signal.aborted) return;
     const early = until - performance.now(); // As timers are, by a part of a millisecond.
     if (early > 0) return void timers.push(setTimeout(look, Math.min(early, 1e9) + 1));
-    over(new Lost("quorlock did not answer before the lease was over"));
+    over(new Lost("this process or quorlock stood still until the lease was over"));
     helper.kill("SIGKILL");
   }
   function heard(event) {
     const { at, tell } = asked.get(event.asked) ?? {};
     asked.delete(event.asked);
     if (event.event === "granted") {
-      Object.assign(lease, event, { token: event.token && Number(event.token), term: event.term && Number(event.term) });
+      const { resource, owner, token, also, slot, term } = event;
+      Object.assign(lease, { resource, owner, token: token && Number(token), also, slot, term: term && Number(term) });
       granted();
     } else if (event.event === "lost" || event.event === "failed") {
       over(new ({ busy: Busy, broken: NoQuorum, undefined: Lost }[event.what] ?? QuorlockError)(event.reason));
@@ -81,11 +89,14 @@ export async function hold(name, { program = process.env.QUORLOCK_BIN || "quorlo
   /** Gives the lease back. Throws Lost if it was lost before, and NoQuorum if too few nodes confirm: it then expires. */
   async function giveBack() {
     const lost = ended.signal.aborted;
-    over(new Lost("the lease was given back"));
+    over(new Released("the lease was given back"));
     const answer = ask("release");
     helper.stdin.end();
     if (lost) throw ended.signal.reason;
-    const late = setTimeout(() => helper.kill("SIGKILL"), 5000);
+    const late = setTimeout(() => {
+      asked.forEach(({ tell }) => tell({ event: "not_released", reason: "quorlock does not answer; the lease expires by itself" }));
+      helper.kill("SIGKILL");
+    }, 5000);
     const last = await answer;
     clearTimeout(late);
     if (last.event !== "released") throw new (last.event === "lost" ? Lost : NoQuorum)(last.reason);
@@ -99,18 +110,26 @@ export async function hold(name, { program = process.env.QUORLOCK_BIN || "quorlo
     try { if (text.startsWith("{")) heard(JSON.parse(text)); }
     catch { gone(`it says what is no event: ${text.slice(0, 80)}`), helper.kill("SIGKILL"); }
   });
-  signal?.addEventListener("abort", () => until < Infinity || over(signal.reason), { signal: ended.signal });
+  const stop = () => until < Infinity || over(signal.reason);
+  if (signal) setMaxListeners(0, signal); // As many waits as there are may end by one.
+  signal?.addEventListener("abort", stop);
   try {
     await new Promise((done) => { granted = done; ended.signal.addEventListener("abort", done); });
     await check(); // From here on it is known until when.
   } catch (error) {
     helper.stdin.end(); // Undoes it.
+    setTimeout(() => helper.kill("SIGKILL"), 5000).unref(); // Where it is stopped.
+    if (error instanceof QuorlockError) Error.captureStackTrace(error); // With the caller's line.
     throw error;
+  } finally {
+    signal?.removeEventListener("abort", stop);
   }
   return lease;
 }
 /** Does `work` with a lease, gives it back, and returns what the work returns. Throws Lost if it was lost before the end. */
 export async function withLease(name, options, work) {
+  if (!work) [options, work] = [{}, options];
+  if (typeof work !== "function") throw new TypeError("withLease takes a name, options, and what is to be done");
   const lease = await hold(name, options);
   let done;
   try {

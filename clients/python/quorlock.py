@@ -4,22 +4,29 @@ class Error(Exception): """The lease was not granted or given back. The text say
 class Busy(Error): """Somebody else holds it."""
 class NoQuorum(Error): """Too few nodes answer."""
 class Lost(Error): """The lease is over: stop the work."""
+class Cancelled(Error): """The wait was ended by `cancel`."""
+_FLAGS = ("try", "elect", "shared", "classic", "danger_skip_quarantine")
 _clock = functools.partial(time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))  # Counts in sleep too.
 class Lease:
-    """Waits until it holds `name`, by options of `quorlock hold --help`, as in wait="1m", try_=True, also=["b", "c"]. It has
-    resource, owner, token (larger than that of every lease before), slot, term; and `lost`, an Event that is set once it is
-    over, by a release too. All threads may use it. A forked child may not: it is its parent's. QUORLOCK_BIN is the program."""
-    def __init__(self, name, *, program=None, **options):
+    """Waits until it holds `name`, by options of `quorlock hold --help`, as in wait="1m", try_=True, also=["b", "c"]; without
+    `wait` as long as it takes, or until `cancel`, an Event, is set. It has resource, owner, token (larger than that of every
+    lease before; of every one of its slot, where it has one; readers share theirs), also, slot, term; `released`; and `lost`,
+    an Event that is set once it is over, by a release too. All threads may use it, and no forked child: it is its parent's."""
+    def __init__(self, name, *, program=None, cancel=None, **options):
         line = [program or os.environ.get("QUORLOCK_BIN") or "quorlock", "hold", "--json", "--caller", str(os.getpid())]
+        if not isinstance(name, (str, bytes)):
+            raise TypeError(f"a name is text, and not {name!r}")
         for key, value in options.items():
             option = "--" + key.strip("_").replace("_", "-")
-            one_or_all = [value] if isinstance(value, (str, bytes, int, float)) else value
-            for one in [] if value is None or value is False else one_or_all:
+            for one in value if isinstance(value, (list, tuple, set)) else [value]:
+                if one is None or one is False and key.strip("_") in _FLAGS:
+                    continue
                 if one is False or not isinstance(one, (str, int, float)):
                     raise TypeError(f"{option} takes text, a number or True, and not {one!r}")
                 line += [option] if one is True else [f"{option}={one}"]
         self.lost, self._changed, self._pid = threading.Event(), threading.Condition(), os.getpid()
-        self._granted = self._end = self._released = None
+        self._granted = self._end = None
+        self.released = False
         self._asked, self._count = {}, 0  # By number, when it was asked, and the answer.
         self._until = self._ask_at = math.inf  # By _clock: until when it surely holds, and when to ask again.
         try:
@@ -30,14 +37,23 @@ class Lease:
             os.set_blocking(self._helper.stdin.fileno(), False)  # A stopped helper must hold up nobody.
             threading.Thread(target=self._listen, name="quorlock", daemon=True).start()
             with self._changed:
-                self._changed.wait_for(lambda: self._granted or self._end)
+                while not self._granted and not self._end:
+                    if cancel and cancel.is_set():
+                        raise Cancelled("the wait was cancelled")
+                    self._changed.wait(cancel and 0.1)
             self.check()  # From here on it is known until when.
         except BaseException:
             with self._changed:
                 self._ask("release")  # Undoes it, also where a forked child has the pipe too.
                 self._helper.stdin.close()
+                late = threading.Timer(5, self._helper.kill)  # Where it is stopped.
+                late.daemon = True
+                if not self._end:
+                    late.start()
             raise
-        vars(self).update({k: int(v) if v and k in ("token", "term") else v for k, v in self._granted.items()})
+        for key in ("resource", "also", "owner", "token", "slot", "term"):
+            value = self._granted.get(key)
+            setattr(self, key, int(value) if value and key in ("token", "term") else value)
     def check(self):
         """The seconds for which the lease surely holds. Raises Lost once it is over. Call it right before each effect."""
         if os.getpid() != self._pid:
@@ -50,12 +66,13 @@ class Lease:
                 raise type(self._end)(*self._end.args)
             return self._until - _clock()
     def release(self):
-        """Gives the lease back. Raises Lost if it was lost before, and NoQuorum if too few nodes confirm: it then expires."""
-        if os.getpid() != self._pid or self._released:
+        """Gives the lease back. Raises Lost if it was lost before, and NoQuorum if too few nodes confirm: it then expires.
+        A second one does nothing. A `with` is silent where too few nodes confirm."""
+        if os.getpid() != self._pid or self.released:
             return
         try:
             with self._changed:
-                before, self._released = self._end, True
+                before, self.released = self._end, True
                 self._over(Lost("the lease was given back"))
                 asked = self._ask("release")
         finally:
@@ -67,7 +84,9 @@ class Lease:
         last = asked[1] or {"event": "lost", "reason": "the lease was lost while it was given back"}
         if before or last["event"] != "released":
             raise before or (Lost if last["event"] == "lost" else NoQuorum)(last["reason"])
-    def __enter__(self): return self
+    def __enter__(self):
+        self.check()  # One that was given back is not held again.
+        return self
     def __exit__(self, kind, *_):
         with contextlib.suppress(Error if kind else NoQuorum):
             self.release()
@@ -83,7 +102,7 @@ class Lease:
         self._changed.notify_all()
     def _look(self):  # By the clock alone, whatever else stands still.
         if not self._end and _clock() >= self._until:
-            self._over(Lost("quorlock did not answer before the lease was over"))
+            self._over(Lost("this process or quorlock stood still until the lease was over"))
             self._helper.kill()
     def _listen(self):
         said = ""

@@ -20,7 +20,7 @@ use crate::{
 /// What is held, how it is asked for, and on which nodes.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Want {
-    /// What is locked; all that have to exclude each other use the same name
+    /// What is locked; all that have to exclude each other use the same name, and none of them --semaphore if not all do
     pub(crate) resource: String,
     /// Another resource that is held with it, all or none; may be given again
     #[arg(long, value_name = "RESOURCE", conflicts_with_all = ["semaphore", "shared", "elect"])]
@@ -314,7 +314,10 @@ async fn ready(
     let Err(not_ready) = redlock.ready(A_WHILE).await else { return Ok(()) };
     tell(not_ready.to_string());
     match limit {
-        Some(limit) => redlock.ready(limit.saturating_sub(A_WHILE)).await.map_err(broken),
+        Some(limit) => redlock.ready(limit.saturating_sub(A_WHILE)).await.map_err(|mut error| {
+            error.waited += A_WHILE;
+            broken(error)
+        }),
         None => Ok(()),
     }
 }

@@ -3,10 +3,13 @@
 //! | order | what it does | answers |
 //! | --- | --- | --- |
 //! | `hold NAME OPTION=VALUE…` | holds it until another order | `granted TOKEN`, `busy`, `no_quorum`, `error TEXT` |
-//! | `check`, `release` | | `held MS`, `released`, `lost` |
+//! | `check`, `release` | | `held MS`, `released`, `lost`, `no_quorum` |
 //! | `is-lost` | | `true` where it has been told of the loss, `false` |
 //! | `told`, `kill PID`, `stop PID` | kills or stops its helper, and waits until it is told of the loss | `told MS LATE`: since then, and since the end |
 //! | `race` | checks in the moment of a release | `raced N`: said to be held behind it |
+//! | `mistakes NAME` | what a compiler would not let pass | `refused` |
+//! | `begin NAME` | waits for it aside | `begun` |
+//! | `cancel`, `ended` | ends that wait, or waits for its end | `cancelled`, or why it ended |
 //! | `fork` | starts a child that outlives it | `forked PID` |
 //! | `cycles NAME N` | acquires and releases so often | `cycles FDS FDS LEFT`: descriptors before and after, processes or threads left |
 //!
@@ -36,7 +39,7 @@ use super::fleet::{Fleet, SOON};
 /// For an answer, on however busy a machine: ten thousand cycles are one too.
 const ANSWER_WITHIN: Duration = Duration::from_secs(3_600);
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Language {
     Python,
     Node,

@@ -19,7 +19,10 @@ mod caller;
 mod fleet;
 mod page;
 
-use std::{fs::Permissions, os::unix::fs::PermissionsExt as _, time::Duration};
+use std::{
+    collections::BTreeSet, fs::Permissions, os::unix::fs::PermissionsExt as _, path::Path,
+    time::Duration,
+};
 
 use nix::sys::signal::Signal;
 use quorlock_harness::eventually;
@@ -42,7 +45,10 @@ fn acquires_and_gives_back(language: Language) {
     assert_eq!(caller.ask("check"), "lost", "a lease that was given back is over");
     assert!(other.granted("job") > first, "tokens rise");
     // What is wrong is no loss, and nobody is busy.
-    assert!(caller.ask("hold other no-such-option=1").starts_with("error "));
+    let wrong = caller.ask("hold other no-such-option=1");
+    assert!(wrong.starts_with("error ") && wrong.contains("'--no-such-option' found"), "{wrong}");
+    let wrong = caller.ask("hold other wait=5");
+    assert!(wrong.starts_with("error ") && wrong.contains("a whole number and a unit"), "{wrong}");
     let wrong = caller.ask("hold other nodes=redis://10.0.0.1:1:1");
     assert!(wrong.starts_with("error ") && wrong.contains("address of node 0"), "{wrong}");
     assert!(other.number("check", "held") > 0.0);
@@ -130,6 +136,9 @@ fn a_killed_helper_is_told_at_once(language: Language) {
         let [took, _] = caller.told(&format!("kill {}", caller.helper()));
         assert_eq!(caller.ask("check"), "lost");
         assert_eq!(caller.ask("release"), "lost");
+        // A second one says the same, or nothing.
+        let again = caller.ask("release");
+        assert!(again == "lost" || language == Language::Python && again == "released", "{again}");
         took
     });
     println!("{language:?} is told {least} ms behind the kill");
@@ -201,6 +210,56 @@ fn a_killed_caller_leaves_no_lease(language: Language) {
     fleet.is_given_back("job");
 }
 
+fn a_wait_that_is_cancelled_leaves_nothing(language: Language) {
+    let fleet = Fleet::start();
+    let Some(mut caller) = Caller::start(language, &fleet) else { return };
+    let mut holder = Caller::start(language, &fleet).unwrap();
+    holder.granted("job");
+    let orders = ["begin job", "begin-in-asyncio job"];
+    for order in orders.iter().take(1 + usize::from(language == Language::Python)) {
+        for is_stopped in [false, true] {
+            assert_eq!(caller.ask(order), "begun");
+            let helper = caller.helper();
+            let lines = || {
+                fleet.servers.iter().filter(|server| server.pttl("quorlock:line:job") > 0).count()
+            };
+            eventually("it stands in line", SOON, || lines() == 3);
+            if is_stopped {
+                caller::stop(helper);
+            }
+            assert_eq!(caller.ask("cancel"), "cancelled");
+            eventually("the helper has ended", SOON, || !caller::is_there(helper));
+            eventually("nobody stands in line", SOON, || lines() == 0);
+        }
+    }
+    // A helper that is killed has lost nothing.
+    caller.ask("begin job");
+    caller::send(caller.helper(), Signal::SIGKILL);
+    let said = caller.ask("ended");
+    assert!(said.contains("quorlock") && !said.to_lowercase().contains("lost"), "{said}");
+    assert!(holder.number("check", "held") > 0.0);
+    assert_eq!(holder.ask("release"), "released");
+    fleet.is_given_back("job");
+    // And where it has been granted.
+    if language == Language::Python {
+        caller.ask("begin-in-asyncio job");
+        eventually("it holds", SOON, || fleet.keys("job") == 3);
+        assert_eq!(caller.ask("cancel"), "cancelled");
+        fleet.is_given_back("job");
+    }
+}
+
+fn a_helper_that_stands_still_at_the_release_is_no_loss(language: Language) {
+    let fleet = Fleet::start();
+    let Some(mut caller) = Caller::start(language, &fleet) else { return };
+    caller.granted("job");
+    caller::stop(caller.helper());
+    assert_eq!(caller.ask("release"), "no_quorum");
+    // One that asks once more is told the same, or nothing.
+    let again = caller.ask("release");
+    assert!(again == "no_quorum" || language == Language::Python && again == "released", "{again}");
+}
+
 fn cycles_leak_neither_processes_nor_descriptors(language: Language) {
     let fleet = Fleet::start();
     let Some(mut caller) = Caller::start(language, &fleet) else { return };
@@ -239,9 +298,44 @@ for_each_language![
     a_stopped_helper_is_told_before_the_end,
     an_answer_that_is_read_late_counts_from_before_it_was_asked,
     a_killed_caller_leaves_no_lease,
+    a_wait_that_is_cancelled_leaves_nothing,
+    a_helper_that_stands_still_at_the_release_is_no_loss,
     cycles_leak_neither_processes_nor_descriptors,
     what_the_page_shows_runs,
 ];
+
+/// Those that no compiler finds.
+#[test]
+fn mistakes_are_refused_before_anything_is_sent() {
+    let fleet = Fleet::start();
+    for language in [Language::Python, Language::Node] {
+        let Some(mut caller) = Caller::start(language, &fleet) else { continue };
+        assert_eq!(caller.ask("mistakes job"), "refused");
+        fleet.is_given_back("job");
+    }
+}
+
+/// What the types say is there is there.
+#[test]
+fn the_types_of_node_name_what_the_client_has() {
+    let of = |file: &str| {
+        std::fs::read_to_string(
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../clients/node").join(file),
+        )
+        .unwrap()
+    };
+    let exported = |text: &str, words: &[&str]| -> BTreeSet<String> {
+        let names = text.lines().filter_map(|line| {
+            let line = words.iter().find_map(|word| line.strip_prefix(word))?;
+            Some(line.split(|c: char| !c.is_alphanumeric()).next()?.to_owned())
+        });
+        names.collect()
+    };
+    let client = exported(&of("quorlock.mjs"), &["export class ", "export async function "]);
+    let types = exported(&of("quorlock.d.mts"), &["export class ", "export function "]);
+    assert_eq!(client, types);
+    assert!(client.len() > 5, "{client:?}");
+}
 
 /// The others start no copies of themselves.
 #[test]

@@ -119,10 +119,7 @@ fn where_nothing_is_granted_it_says_why() {
             "job --json --wait=5",
             "invalid value '5' for '--wait <TIME>': write a whole number and a unit (us, ms, s, m, h or d), as in `10s`",
         ),
-        (
-            "job --json --try --wait=5s",
-            "the argument '--try' cannot be used with '--wait <TIME>'",
-        ),
+        ("job --json --try --wait=5s", "the argument '--try' cannot be used with '--wait <TIME>'"),
     ] {
         let failed = json!({ "event": "failed", "what": "usage", "reason": reason });
         assert_eq!(fleet.ended(args), (vec![failed], 64), "{args}");

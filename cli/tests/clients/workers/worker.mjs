@@ -5,9 +5,42 @@ import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import { pathToFileURL } from "node:url";
 
-const { hold, withLease, Busy, NoQuorum, Lost } = await import(pathToFileURL(process.argv[2]));
+const { hold, withLease, Busy, NoQuorum, Lost, Released } = await import(pathToFileURL(process.argv[2]));
 
-let lease;
+let [lease, waits] = [];
+
+/** Waits aside. */
+function begin(name) {
+  const enough = new AbortController();
+  waits = { enough, end: hold(name, { signal: enough.signal }).then(() => "granted", (error) => `${error}`.replace("Error: c", "c")) };
+  return "begun";
+}
+
+/** What must not be taken for something else. */
+async function mistakes(name) {
+  const refused = (what) => what.then(() => { throw new Error("taken"); }, (error) => { if (!(error instanceof TypeError)) throw error; });
+  for (const options of [{ wait: false }, { blocking: false }, { set: { wait: "1s" } }, { also: "b\ud800" }, { wait: new Date() }])
+    await refused(hold(name, options));
+  for (const wrong of [undefined, 42, "a\ud800"]) await refused(hold(wrong));
+  await refused(withLease(name, "1s"));
+  const warnings = [];
+  process.on("warning", (warning) => warnings.push(warning));
+  const { signal } = new AbortController();
+  const all = await Promise.all([...Array(12).keys()].map((at) => hold(`${name}:${at}`, { signal, try: false, wait: null })));
+  for (const one of all) {
+    await one.release();
+    if (!(one.signal.reason instanceof Released)) throw one.signal.reason;
+  }
+  const token = await withLease(name, (held) => held.token);
+  const busy = await withLease(name, () => hold(name, { try: true }).catch((error) => error.stack));
+  if (!busy.includes("worker.mjs") || warnings.length || !token) throw new Error([busy, warnings]);
+  return "refused";
+}
+
+async function cancel() {
+  waits.enough.abort(new Error("cancelled"));
+  return waits.end;
+}
 
 /** Waits for the word of the loss. Returns the milliseconds since `act`, and since the end as it was known before. */
 async function told(act) {
@@ -70,6 +103,7 @@ async function cycles(name, times) {
 
 const lost = (error) => {
   if (error instanceof Lost) return "lost";
+  if (error instanceof NoQuorum) return "no_quorum";
   throw error;
 };
 const orders = {
@@ -86,6 +120,10 @@ const orders = {
   stop: (pid) => told(() => process.kill(Number(pid), "SIGSTOP")),
   fork: () => `forked ${spawn("sleep", ["600"], { stdio: "inherit" }).pid}`,
   race,
+  mistakes,
+  begin,
+  cancel,
+  ended: () => waits.end,
   cycles,
 };
 for await (const line of createInterface({ input: process.stdin })) {

@@ -1,7 +1,7 @@
 """A program of a user of the client in Python, by orders line by line: see `caller.rs`."""
-import os, signal, sys, threading, time
+import asyncio, os, signal, sys, threading, time
 
-import quorlock
+import quorlock, quorlock_asyncio
 
 lease = None
 
@@ -114,9 +114,98 @@ def attempt(what, well):
         return well(what())
     except quorlock.Lost:
         return "lost"
+    except quorlock.NoQuorum:
+        return "no_quorum"
+
+
+waits = None  # The thread, how it is cancelled, and what it says at its end.
+
+
+def begin(name):
+    """Waits aside."""
+    global waits
+    ended, said = threading.Event(), []
+
+    def wait():
+        try:
+            quorlock.hold(name, cancel=ended)
+            said.append("granted")
+        except quorlock.Cancelled:
+            said.append("cancelled")
+        except quorlock.Error as error:
+            said.append(f"{type(error).__name__} {error}")
+
+    waits = threading.Thread(target=wait), ended.set, said
+    waits[0].start()
+    return "begun"
+
+
+def begin_in_asyncio(name):
+    """The same, and whoever is cancelled holds it or waits for it."""
+    global waits
+    loop, said = asyncio.new_event_loop(), []
+
+    async def work():
+        async with quorlock_asyncio.hold(name) as lease:
+            said.append(f"granted {lease.token}")
+            await asyncio.sleep(600)
+
+    task = loop.create_task(work())
+
+    def run():
+        try:
+            loop.run_until_complete(task)
+        except asyncio.CancelledError:
+            said.append("cancelled")
+
+    waits = threading.Thread(target=run), lambda: loop.call_soon_threadsafe(task.cancel), said
+    waits[0].start()
+    return "begun"
+
+
+def mistakes(name):
+    """What must not be taken for something else."""
+    for options in ({"blocking": False}, {"wait": False}, {"set": {"wait": "1s"}}, {"wait": b"1s"}, {"wait": [["1s"]]}):
+        try:
+            quorlock.hold(name, **options)
+            return f"taken: {options}"
+        except TypeError as error:
+            assert "takes text" in str(error), error
+    for wrong in (None, 42):
+        try:
+            quorlock.hold(wrong)
+            return f"taken: {wrong}"
+        except TypeError as error:
+            assert "a name is text" in str(error), error
+    held = quorlock.hold(name, try_=False, wait=None)
+    assert not held.released and held.also is None
+    with held:
+        pass
+    assert held.released
+    try:
+        with held:
+            return "held again"
+    except quorlock.Lost:
+        return "refused"
+
+
+def cancel():
+    waits[1]()
+    return ended()
+
+
+def ended():
+    thread, _, said = waits
+    thread.join()
+    return said[-1]
 
 
 ORDERS = {
+    "mistakes": mistakes,
+    "begin": begin,
+    "begin-in-asyncio": begin_in_asyncio,
+    "cancel": cancel,
+    "ended": ended,
     "hold": hold,
     "check": lambda: attempt(lambda: lease.check(), lambda left: f"held {left * 1000:.0f}"),
     "is-lost": lambda: str(lease.lost.is_set()).lower(),

@@ -120,9 +120,40 @@ func hold(name string, options []string) string {
 	return fmt.Sprint("granted ", lease.Token)
 }
 
+var (
+	enough func()
+	waits  = make(chan error)
+)
+
+// Waits aside.
+func begin(name string) string {
+	ctx, cancel := context.WithCancel(context.Background())
+	enough = cancel
+	go func() {
+		_, err := quorlock.Hold(ctx, name)
+		waits <- err
+	}()
+	return "begun"
+}
+
+func cancel() string {
+	enough()
+	return ended()
+}
+
+func ended() string {
+	if err := <-waits; !errors.Is(err, context.Canceled) {
+		return fmt.Sprint(err)
+	}
+	return "cancelled"
+}
+
 func unlessLost(well string, err error) string {
 	if errors.Is(err, quorlock.ErrLost) {
 		return "lost"
+	}
+	if errors.Is(err, quorlock.ErrNoQuorum) {
+		return "no_quorum"
 	}
 	must(0, err)
 	return well
@@ -148,6 +179,12 @@ func answer(order string, words []string) string {
 		child.Stdin, child.Stdout, child.Stderr = os.Stdin, os.Stdout, os.Stderr
 		must(0, child.Start())
 		return fmt.Sprint("forked ", child.Process.Pid)
+	case "begin":
+		return begin(words[0])
+	case "cancel":
+		return cancel()
+	case "ended":
+		return ended()
 	case "race":
 		return race()
 	case "cycles":
