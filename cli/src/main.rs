@@ -46,11 +46,14 @@ fn main() -> ExitCode {
         Ok(line) => line,
         Err(error) => {
             let _ = error.print();
+            if !error.use_stderr() {
+                // Help and version were asked for.
+                return Status::Done.into();
+            }
             if std::env::args_os().nth(1).is_some_and(|command| command == "hold") {
                 hold::refuse(&error);
             }
-            // Help and version were asked for.
-            return if error.use_stderr() { Status::Usage } else { Status::Done }.into();
+            return Status::Usage.into();
         }
     };
     raised::listen(match &line.command {

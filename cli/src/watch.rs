@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::{
     args::{Form, Nodes, duration},
-    ended::Ended,
+    ended,
     exit::{Failure, Status},
     holder::{as_json, with},
     output::{BAD, DOUBTFUL, FAINT, GOOD, styled, try_json, try_line},
@@ -55,12 +55,9 @@ impl Seen {
 }
 
 pub(crate) async fn watch(asked: Watch) -> Result<ExitCode, Failure> {
-    let mut ended = Ended::listen().map_err(|error| Failure::new(Status::Failed, error))?;
+    ended::well_by_a_signal()?;
     let redlock = asked.nodes.connect()?;
-    tokio::select! {
-        () = ended.wait() => Ok(Status::Done.into()),
-        answer = go_on(&redlock, &asked) => answer,
-    }
+    go_on(&redlock, &asked).await
 }
 
 async fn go_on(redlock: &Redlock, asked: &Watch) -> Result<ExitCode, Failure> {

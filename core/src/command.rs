@@ -110,8 +110,8 @@ pub enum Command {
         /// As in an acquire.
         note: Option<Note>,
     },
-    /// Undo an adopt: give the keys of `target` whose value is `owner` back to the owner before. How long they live
-    /// stays as it is. It is granted where this was done to all of them.
+    /// Undo an adopt: give the keys of `target` whose value is `owner` back to the owner before, up to the end that they
+    /// had. It is granted where this was done to all of them.
     HandBack {
         /// What was to be held: all of its keys.
         target: Target,

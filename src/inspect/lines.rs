@@ -1,13 +1,16 @@
 //! The lines in which clients wait, as the nodes tell them.
 //!
 //! It decides who waits: a client that stands in a line on a quorum of the nodes, where a node that did not tell counts as
-//! one more. The rest are places that were left on a minority. It changes nothing.
+//! one more. The rest are places that were left on a minority. And how many do: so many as a quorum counts, whoever they are,
+//! since a line may have moved between the answers of two nodes. It changes nothing.
 
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, HashMap},
     sync::Arc,
 };
+
+use futures::future::try_join_all;
 
 use super::{FleetError, pages::Pages};
 use crate::{
@@ -35,27 +38,58 @@ pub struct Line {
     pub name: Box<[u8]>,
     /// Whether it is a semaphore.
     pub is_semaphore: bool,
-    /// The first [`NodeLine::TOLD`] of them, in order. A client stands there once, however many of its callers wait.
+    /// Of the first [`NodeLine::TOLD`] those whom a quorum of the nodes has told, in order. A client stands there once for
+    /// reading and once for all else, however many of its callers wait. One that was killed stands there for as long as
+    /// others do, and some seconds more.
     pub places: Vec<LinePlace>,
     /// How many clients wait, as far as a quorum of the nodes knows.
     pub waiting: usize,
 }
 
 impl Lines {
-    /// Asks one node after the other.
+    /// Asks all nodes at once.
     pub(crate) async fn ask(engine: &Arc<Engine>, pattern: &[u8]) -> Result<Self, FleetError> {
         if engine.config.classic {
             return Err(FleetError::Classic);
         }
-        let mut pages: Pages<NodeLine> = Pages::new(Arc::clone(engine), pattern);
-        let mut merged = Merged::default();
-        while let Some((node, lines, receipt)) = pages.next().await? {
-            lines.into_iter().for_each(|line| merged.add(node, line));
-            pages.taken(receipt);
+        let nodes = engine.addresses().count();
+        let told = try_join_all((0..nodes).map(|node| Told::ask(engine, pattern, node))).await?;
+        let (mut merged, mut untold) = (Merged::default(), Vec::new());
+        for (node, Told { lines, missing }) in told.into_iter().enumerate() {
+            lines.into_iter().for_each(|line| merged.add(NodeId::new(node), line));
+            untold.extend(missing.iter().cloned());
         }
-        let untold = pages.untold();
-        let silent = untold.iter().map(|report| report.node).collect();
+        let (silent, untold): (NodeSet, Reports) =
+            (untold.iter().map(|report| report.node).collect(), untold.into_iter().collect());
+        if silent.len() == nodes {
+            return Err(FleetError::NotTold { nodes: untold });
+        }
         Ok(Self { lines: merged.lines(engine.quorum, silent, &engine.config.key_prefix), untold })
+    }
+}
+
+/// What one node has told.
+struct Told {
+    lines: Vec<NodeLine>,
+    /// Why it did not.
+    missing: Reports,
+}
+
+impl Told {
+    async fn ask(engine: &Arc<Engine>, pattern: &[u8], node: usize) -> Result<Self, FleetError> {
+        let mut pages: Pages<NodeLine> = Pages::of(Arc::clone(engine), pattern, node..node + 1);
+        let mut lines = Vec::new();
+        loop {
+            match pages.next().await {
+                Ok(Some((found, receipt))) => {
+                    lines.extend(found);
+                    pages.taken(receipt);
+                }
+                Ok(None) => return Ok(Self { lines, missing: pages.untold() }),
+                Err(FleetError::NotTold { nodes }) => return Ok(Self { lines, missing: nodes }),
+                Err(error) => return Err(error),
+            }
+        }
     }
 }
 
@@ -106,7 +140,7 @@ impl Merged {
             let waiting = quorum.met_at(silent, &counts).unwrap_or(0).max(places.len());
             let name = key.strip_prefix(prefix)?;
             // One that nobody can lock is none of ours.
-            Resource::behind(prefix, name).ok().filter(|_| !places.is_empty())?;
+            Resource::behind(prefix, name).ok().filter(|_| waiting > 0)?;
             Some(Line { name: Box::from(name), is_semaphore, places, waiting })
         });
         let mut lines: Vec<Line> = lines.collect();
@@ -196,5 +230,13 @@ mod tests {
         assert_eq!(lines[0].waiting, 120);
         let lines = of_three(&[(0, vec![of(900)]), (2, vec![of(110)])]);
         assert_eq!(lines[0].waiting, 900, "the silent one may know of as many");
+    }
+
+    /// Those that one node has told have all had it before the next did.
+    #[test]
+    fn a_line_that_moves_is_as_long_as_a_quorum_counts() {
+        let of = |client| line("app:a", &[place(client, 10), place(client + 1, 20)]);
+        let lines = of_three(&[(0, vec![of(1)]), (1, vec![of(3)]), (2, vec![of(5)])]);
+        assert_eq!((lines[0].waiting, &lines[0].places[..]), (2, &[][..]));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! It decides how fast nodes are asked. It must never ask a node without a pause, and changes nothing.
 
-use std::{marker::PhantomData, sync::Arc, time::Duration};
+use std::{marker::PhantomData, ops::Range, sync::Arc, time::Duration};
 
 use super::FleetError;
 use crate::{
@@ -22,13 +22,15 @@ const PAUSE: Duration = Duration::from_millis(2);
 pub(super) struct Pages<T> {
     pub(super) engine: Arc<Engine>,
     pattern: Arc<[u8]>,
+    /// Which nodes are asked.
+    of: Range<usize>,
     /// Whose turn it is, and where its next page begins.
     node: usize,
     cursor: u64,
-    /// Of each node before: why it did not tell what it has, if it did not.
+    /// Of each of them before: why it did not tell what it has, if it did not.
     read: Vec<Result<(), NodeError>>,
     pause: Duration,
-    of: PhantomData<fn() -> T>,
+    found: PhantomData<fn() -> T>,
 }
 
 /// When a page was asked for, and where it ends.
@@ -41,16 +43,21 @@ pub(super) struct Receipt {
 impl<T: Scanned> Pages<T> {
     /// Of those whose names match, behind the prefix.
     pub(super) fn new(engine: Arc<Engine>, pattern: &[u8]) -> Self {
+        let all = 0..engine.addresses().count();
+        Self::of(engine, pattern, all)
+    }
+
+    /// Of these nodes.
+    pub(super) fn of(engine: Arc<Engine>, pattern: &[u8], of: Range<usize>) -> Self {
         let pattern = behind(&engine.config.key_prefix, pattern);
-        let (read, pause) = (Vec::new(), Duration::ZERO);
-        Self { engine, pattern, node: 0, cursor: 0, read, pause, of: PhantomData }
+        let (node, read, pause) = (of.start, Vec::new(), Duration::ZERO);
+        Self { engine, pattern, of, node, cursor: 0, read, pause, found: PhantomData }
     }
 
     /// The next page, which counts once it is [`taken`](Pages::taken); `None` after the last one of the last node. It may be
     /// dropped at any point.
-    pub(super) async fn next(&mut self) -> Result<Option<(NodeId, Vec<T>, Receipt)>, FleetError> {
-        let nodes = self.engine.addresses().count();
-        while self.node < nodes {
+    pub(super) async fn next(&mut self) -> Result<Option<(Vec<T>, Receipt)>, FleetError> {
+        while self.node < self.of.end {
             let begun = self.engine.now();
             let rest = self.engine.sleep_until(begun.saturating_add(self.pause));
             let rested = self.engine.process().awaits(shield(rest)).await;
@@ -63,7 +70,7 @@ impl<T: Scanned> Pages<T> {
             let answers = answers.and_then(Result::ok).ok_or(FleetError::RuntimeEnded)?;
             match answers.into_iter().nth(self.node) {
                 Some(Ok(page)) => {
-                    return Ok(Some((node, page.found, Receipt { begun, end: page.cursor })));
+                    return Ok(Some((page.found, Receipt { begun, end: page.cursor })));
                 }
                 Some(Err(error)) => self.next_node(Err(error)),
                 None => return Err(FleetError::RuntimeEnded),
@@ -96,8 +103,8 @@ impl<T: Scanned> Pages<T> {
 
     /// The nodes that have not told what they have up to now, and why.
     pub(super) fn untold(&self) -> Reports {
-        let read = self.engine.addresses().zip(&self.read).enumerate();
-        let untold = read.filter_map(|(index, (address, read))| {
+        let read = self.engine.addresses().enumerate().skip(self.of.start).zip(&self.read);
+        let untold = read.filter_map(|((index, address), read)| {
             let error = read.as_ref().err()?.clone();
             let outcome = NodeOutcome::Failed(error);
             Some(NodeReport::new(NodeId::new(index), Arc::clone(address), outcome))

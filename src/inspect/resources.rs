@@ -50,7 +50,7 @@ impl Resources {
     ///
     /// It may be dropped at any point; the page is asked for again.
     pub async fn next_page(&mut self) -> Result<Option<Vec<Listed>>, FleetError> {
-        let Some((_, keys, receipt)) = self.pages.next().await? else { return Ok(None) };
+        let Some((keys, receipt)) = self.pages.next().await? else { return Ok(None) };
         let listed = self.listed(keys).await?;
         self.pages.taken(receipt);
         Ok(Some(listed))

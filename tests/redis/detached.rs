@@ -30,6 +30,8 @@ struct Work {
     rivals: AtomicUsize,
     /// When somebody worked last, and the longest time in which nobody did.
     rests: Mutex<(Option<Instant>, Duration)>,
+    /// The longest time from the end of a lease that nobody could adopt until the chain had the next one.
+    stuck: Mutex<Duration>,
 }
 
 impl Work {
@@ -67,7 +69,7 @@ fn pass_on(name: &str, handles: &[Redlock], work: &Work, passes: usize) -> usize
             lease = acquire(pass);
             continue;
         };
-        let text = detached.to_string();
+        let (text, end) = (detached.to_string(), Instant::now() + detached.left());
         let adopt = |at: usize| {
             let detached: DetachedLease = text.parse().unwrap();
             handles[at % HANDLES].adopt(&detached).wait(SECOND).blocking()
@@ -97,7 +99,10 @@ fn pass_on(name: &str, handles: &[Redlock], work: &Work, passes: usize) -> usize
                 | AcquireError::TooLate { .. },
             ) => {
                 failed += 1;
-                acquire(pass)
+                let lease = acquire(pass);
+                let mut stuck = work.stuck.lock().unwrap();
+                *stuck = stuck.max(Instant::now().saturating_duration_since(end));
+                lease
             }
             Err(other) => panic!("{other}"),
         };
@@ -151,10 +156,12 @@ fn work_goes_on_along_a_chain_while_a_minority_of_the_nodes_fails() {
     });
     let (faults, failed) = (faults.into_inner(), failed.into_inner());
     let longest = work.iter().map(|work| work.rests.lock().unwrap().1).max().unwrap();
+    let stuck = work.iter().map(|work| *work.stuck.lock().unwrap()).max().unwrap();
     println!(
-        "{passes} passes, {failed} leases not adopted, {faults} faults, nobody worked for {longest:?} at most"
+        "{passes} passes, {failed} leases not adopted, {faults} faults, nobody worked for {longest:?} at most; the next \
+         lease came {stuck:?} behind the end of one that nobody could adopt, at most"
     );
-    assert!(longest < SOON, "nobody could work");
+    assert!(longest < SOON && stuck < SOON, "nobody could work");
     assert!(failed * 10 <= passes, "{failed} of {passes} were not adopted");
 }
 
@@ -188,4 +195,32 @@ fn what_was_adopted_is_renewed_and_what_nobody_adopts_ends() {
     let refused = one.adopt(&detached).blocking().unwrap_err();
     let AcquireError::NotAdopted { reason, .. } = refused else { panic!("{refused}") };
     assert_eq!(reason, NotAdopted::Over);
+}
+
+/// Adopters that try again and again on a minority do not keep it from everybody else.
+#[test]
+fn what_cannot_be_adopted_ends_when_it_would_have() {
+    let cluster = Cluster::start(3);
+    let settings = || plain().nodes(cluster.urls()).node_timeout(100 * MS);
+    let (one, other) = (connected(settings()), connected(settings()));
+    for long in [false, true] {
+        let lease = one.acquire("job").ttl(3 * SECOND).blocking().unwrap();
+        let owner = lease.owner();
+        let detached = futures::executor::block_on(lease.detach_for(3 * SECOND)).unwrap();
+        let end = Instant::now() + detached.left();
+        // Only on the last node it could be adopted, and that is a minority.
+        assert!(cluster[0].del("job"));
+        cluster[1].pause();
+        let ttl = if long { 9 * SECOND } else { SECOND };
+        let refused = other.adopt(&detached).ttl(ttl).wait(SECOND).blocking().unwrap_err();
+        assert!(matches!(refused, AcquireError::NotAdopted { .. }), "{refused}");
+        let given_back = || cluster[2].get("job") == Some(owner.to_string().into_bytes());
+        eventually("it is given back", SOON, given_back);
+        let left = Duration::from_millis(u64::try_from(cluster[2].pttl("job")).unwrap());
+        let would = end.saturating_duration_since(Instant::now());
+        assert!(left < would + 200 * MS, "{left:?} in place of {would:?}");
+        assert!(left + SECOND > would, "{left:?} in place of {would:?}");
+        cluster[1].resume();
+        eventually("it ends", SOON, || cluster.locks_left().is_empty());
+    }
 }

@@ -9,13 +9,13 @@ use std::{ffi::OsString, io::IsTerminal as _, process::ExitCode, time::Duration}
 
 use clap::Args;
 use console::Term;
-use quorlock::{Redlock, inspect::FleetError};
+use quorlock::inspect::FleetError;
 use tokio::time::{MissedTickBehavior, interval};
 
 use self::seen::{Hosts, Seen};
 use crate::{
     args::{Form, Nodes, duration},
-    ended::Ended,
+    ended,
     exit::{Failure, Status},
     output::{try_json, try_text},
 };
@@ -24,10 +24,11 @@ use crate::{
 /// come who wait. It ends by a signal, with status 0.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
-A client is a process: it counts once for a resource, however many of its callers wait. It comes to stand in line when a first \
-attempt was in vain, and who waits for less than a look takes may be missed. The nodes are asked for their lines by SCAN, with \
-pauses, so that a look at a million of keys takes some seconds. The user needs the right +scan; the hosts are known where it may \
-run CLIENT LIST. Without a terminal each look is printed behind the one before. With --json it is an object a line.")]
+A client is a process: for a resource it counts once for reading and once for all else, however many of its callers wait. It \
+comes to stand in line when a first attempt was in vain. One that was killed is `gone`: its place stays while others wait there. \
+The nodes are asked for their lines by SCAN, with pauses: a look at a million keys takes about twenty seconds, whatever --every \
+says. The user needs the right +scan beside those for waiting; the hosts are known where it may run CLIENT LIST. Without a terminal \
+each look is printed behind the one before. With --json it is an object a line.")]
 pub(crate) struct Top {
     /// Which names: `*` stands for any bytes, `?` for one, `[ab]` for one of these
     #[arg(default_value = "*")]
@@ -48,27 +49,22 @@ pub(crate) struct Top {
 }
 
 pub(crate) async fn show(asked: Top) -> Result<ExitCode, Failure> {
-    let mut ended = Ended::listen().map_err(|error| Failure::new(Status::Failed, error))?;
+    ended::well_by_a_signal()?;
     let redlock = asked.nodes.connect()?;
-    tokio::select! {
-        () = ended.wait() => Ok(Status::Done.into()),
-        answer = go_on(&redlock, &asked) => answer,
-    }
-}
-
-async fn go_on(redlock: &Redlock, asked: &Top) -> Result<ExitCode, Failure> {
-    crate::connect::connected(redlock, crate::holder::CONNECTED).await?;
+    crate::connect::connected(&redlock, crate::holder::CONNECTED).await?;
     let mut ticks = interval(asked.every.max(Duration::from_millis(100)));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let is_live = std::io::stdout().is_terminal() && !asked.once && !asked.form.json;
+    let can_clear = std::io::stdout().is_terminal()
+        && std::env::var_os("TERM").is_some_and(|term| term != "dumb");
+    let is_live = can_clear && !asked.once && !asked.form.json;
     let mut hosts = Hosts::default();
     loop {
         ticks.tick().await;
         let pattern = asked.pattern.as_encoded_bytes();
-        let seen = match Seen::ask(redlock, pattern, asked.rows, &mut hosts).await {
+        let seen = match Seen::ask(&redlock, pattern, asked.rows, &mut hosts).await {
             Ok(seen) => seen,
             // The nodes may come back.
-            Err(FleetError::NotTold { nodes }) if !asked.once => Seen::nothing(redlock, nodes),
+            Err(FleetError::NotTold { nodes }) if !asked.once => Seen::nothing(&redlock, nodes),
             Err(error @ FleetError::NotTold { .. }) => {
                 return Err(Failure::new(Status::Broken, error));
             }

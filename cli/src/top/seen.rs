@@ -13,6 +13,7 @@ use std::{
 use quorlock::{
     Holder, Redlock, Reports,
     inspect::{FleetError, Line},
+    node::{ClockOffset, ConnectedClient},
     protocol::{LinePlace, Quorum, Ticket},
 };
 use serde_json::{Value, json};
@@ -30,33 +31,70 @@ const HOSTS_EVERY: Duration = Duration::from_secs(5);
 /// Where clients are, as the nodes see them.
 #[derive(Default)]
 pub(super) struct Hosts {
-    known: HashMap<Arc<str>, Arc<str>>,
+    known: HashMap<Arc<str>, At>,
     asked: Option<Instant>,
+}
+
+/// Where a client is.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(super) enum At {
+    /// Nodes do not say.
+    #[default]
+    Unknown,
+    Host(Arc<str>),
+    /// No longer there, as most nodes say.
+    Gone,
 }
 
 impl Hosts {
     async fn learn(&mut self, redlock: &Redlock, rows: &[Row]) {
         let places = rows.iter().flat_map(|row| &row.line.places);
-        let is_known = |place: &LinePlace| self.known.contains_key(&*place.client.to_string());
-        if places.clone().all(is_known)
+        let waiting: Vec<Arc<str>> =
+            places.map(|place| Arc::from(place.client.to_string())).collect();
+        if waiting.iter().all(|client| self.known.contains_key(client))
             || self.asked.is_some_and(|asked| asked.elapsed() < HOSTS_EVERY)
         {
             return;
         }
         self.asked = Some(Instant::now());
         let nodes = redlock.inspect(Duration::ZERO).await.nodes;
-        let clients = nodes.into_iter().filter_map(|node| node.server.ok()?.clients).flatten();
-        // Those that are gone are forgotten.
-        self.known = clients.filter_map(|client| Some((client.client, client.host?))).collect();
+        let needed = Quorum::of(nodes.len()).needed();
+        let told: Vec<Vec<ConnectedClient>> =
+            nodes.into_iter().filter_map(|node| node.server.ok()?.clients).collect();
+        // Those that wait no more are forgotten.
+        self.known = waiting
+            .into_iter()
+            .map(|client| {
+                let seen = told.iter().flatten().filter(|seen| seen.client == client);
+                let hosts: Vec<&Arc<str>> = seen.filter_map(|seen| seen.host.as_ref()).collect();
+                let at = match most(&hosts) {
+                    Some(host) => At::Host(Arc::clone(host)),
+                    None if told.len() >= needed => At::Gone,
+                    None => At::Unknown,
+                };
+                (client, at)
+            })
+            .collect();
     }
+
+    fn of(&self, place: &LinePlace) -> At {
+        self.known.get(&*place.client.to_string()).cloned().unwrap_or_default()
+    }
+}
+
+/// What most nodes say. A node on the client's own machine does not tell which one that is.
+fn most<'a>(hosts: &[&'a Arc<str>]) -> Option<&'a Arc<str>> {
+    let is_here = |host: &str| host.starts_with("127.") || host == "[::1]" || host.starts_with('/');
+    let count = |host: &str| hosts.iter().filter(|other| other.as_ref() == host).count();
+    hosts.iter().copied().max_by_key(|host| (!is_here(host), count(host)))
 }
 
 /// A line, and who holds what it is for; that is not asked of a semaphore.
 pub(super) struct Row {
     pub(super) line: Line,
     pub(super) holder: Option<Holder>,
-    /// Where those are who stand there, in order, as far as is known.
-    pub(super) hosts: Vec<Option<Arc<str>>>,
+    /// Where those are who stand there, in order.
+    pub(super) hosts: Vec<At>,
 }
 
 impl Row {
@@ -68,8 +106,9 @@ impl Row {
 
 /// What was seen.
 pub(super) struct Seen {
-    /// When, since 1970.
+    /// When, since 1970, by our clock and by the nodes'.
     pub(super) at: Duration,
+    pub(super) by_nodes: Duration,
     pub(super) rows: Vec<Row>,
     /// How many clients wait in all lines, and in how many.
     pub(super) waiting: usize,
@@ -96,9 +135,7 @@ impl Seen {
         }
         hosts.learn(redlock, &seen.rows).await;
         for row in &mut seen.rows {
-            let known =
-                |place: &LinePlace| hosts.known.get(&*place.client.to_string()).map(Arc::clone);
-            row.hosts = row.line.places.iter().map(known).collect();
+            row.hosts = row.line.places.iter().map(|place| hosts.of(place)).collect();
         }
         Ok(seen)
     }
@@ -106,8 +143,18 @@ impl Seen {
     /// Where no node tells.
     pub(super) fn nothing(redlock: &Redlock, untold: Reports) -> Self {
         let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let nodes = redlock.nodes().len();
-        Self { at, rows: Vec::new(), waiting: 0, lines: 0, nodes, untold }
+        let statuses = redlock.nodes();
+        let mut clocks: Vec<Duration> = statuses
+            .iter()
+            .filter_map(|node| match node.clock? {
+                ClockOffset::Ahead(by) => at.checked_add(by),
+                ClockOffset::Behind(by) => at.checked_sub(by),
+            })
+            .collect();
+        clocks.sort_unstable();
+        let by_nodes = clocks.get(clocks.len() / 2).copied().unwrap_or(at);
+        let nodes = statuses.len();
+        Self { at, by_nodes, rows: Vec::new(), waiting: 0, lines: 0, nodes, untold }
     }
 
     /// How many nodes have told their lines.
@@ -142,12 +189,14 @@ impl Seen {
     }
 
     fn row(&self, row: &Row) -> Value {
-        let clients = row.line.places.iter().zip(&row.hosts).map(|(place, host)| {
+        let clients = row.line.places.iter().zip(&row.hosts).map(|(place, at)| {
+            let host = if let At::Host(host) = at { Some(&**host) } else { None };
             json!({
                 "client": place.client.to_string(),
-                "host": host.as_deref(),
+                "host": host,
+                "gone": *at == At::Gone,
                 "reads": place.reads,
-                "waited": waited(place.ticket, self.at).as_secs_f64(),
+                "waited": waited(place.ticket, self.by_nodes).as_secs_f64(),
             })
         });
         let clients: Vec<Value> = clients.collect();
@@ -155,7 +204,7 @@ impl Seen {
         let more = json!({
             "semaphore": row.line.is_semaphore,
             "waiting": row.line.waiting,
-            "longest": row.longest(self.at).as_secs_f64(),
+            "longest": row.longest(self.by_nodes).as_secs_f64(),
             "clients": clients,
             "holder": holder,
         });
@@ -163,7 +212,25 @@ impl Seen {
     }
 }
 
-/// By our clock and that of the nodes, which may differ.
+/// By the nodes' clocks.
 fn waited(ticket: Ticket, at: Duration) -> Duration {
     at.saturating_sub(Duration::from_micros(ticket.get()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_is_what_most_nodes_say_that_are_not_on_it() {
+        let of = |hosts: &[&str]| {
+            let hosts: Vec<Arc<str>> = hosts.iter().map(|host| Arc::from(*host)).collect();
+            most(&hosts.iter().collect::<Vec<_>>()).map(ToString::to_string)
+        };
+        assert_eq!(of(&["10.0.0.3", "10.0.0.3", "127.0.0.1"]).as_deref(), Some("10.0.0.3"));
+        assert_eq!(of(&["127.0.0.1", "127.0.0.1", "10.0.0.3"]).as_deref(), Some("10.0.0.3"));
+        assert_eq!(of(&["10.0.0.3", "[fe80::1]", "[fe80::1]"]).as_deref(), Some("[fe80::1]"));
+        assert_eq!(of(&["[::1]"]).as_deref(), Some("[::1]"));
+        assert_eq!(of(&[]), None);
+    }
 }

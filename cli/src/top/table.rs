@@ -7,15 +7,15 @@ use std::{collections::HashMap, fmt::Write as _, time::Duration};
 use console::{Alignment, Term, pad_str, truncate_str};
 use quorlock::Holder;
 
-use super::seen::{Row, Seen};
+use super::seen::{At, Row, Seen};
 use crate::{
     output::{BAD, DOUBTFUL, FAINT, styled},
     shown::{counted, name, plain, time_of_day},
 };
 
-const HEADS: [&str; 5] = ["waiting", "longest", "resource", "held by", "from"];
+const HEADS: [&str; 5] = ["waiting", "longest", "held by", "from", "resource"];
 
-/// A longer name is cut, and a longer label.
+/// A longer label is cut. Names are not: they stand at the end, since one may look like another column.
 const WIDEST: usize = 40;
 
 /// So many hosts are named.
@@ -46,7 +46,8 @@ fn lines(seen: &Seen) -> Vec<String> {
             format!("{} of {} nodes tell who waits: {}", seen.told(), seen.nodes, seen.untold);
         lines.push(styled(BAD, &text));
     }
-    let cells: Vec<[String; 5]> = seen.rows.iter().map(|row| cells(row, seen.at)).collect();
+    let cells: Vec<[String; 5]> =
+        seen.rows.iter().map(|row| cells(row, seen.at, seen.by_nodes)).collect();
     if cells.is_empty() {
         return lines;
     }
@@ -74,15 +75,15 @@ fn lines(seen: &Seen) -> Vec<String> {
     lines
 }
 
-fn cells(row: &Row, at: Duration) -> [String; 5] {
+fn cells(row: &Row, at: Duration, by_nodes: Duration) -> [String; 5] {
     let line = &row.line;
     let of = if line.is_semaphore { " (semaphore)" } else { "" };
     [
         line.waiting.to_string(),
-        time(row.longest(at)),
-        cut(&name(&line.name)) + of,
+        time(row.longest(by_nodes)),
         held_by(row.holder.as_ref(), at),
         from(row),
+        name(&line.name) + of,
     ]
 }
 
@@ -107,8 +108,10 @@ fn held_by(holder: Option<&Holder>, at: Duration) -> String {
 /// As in `10.0.0.3 (7), 10.0.0.4`, the first in line first.
 fn from(row: &Row) -> String {
     let places = row.line.places.iter().zip(&row.hosts);
-    let named = places.map(|(place, host)| {
-        host.as_deref().map_or_else(|| place.client.to_string(), |host| plain(host).into_owned())
+    let named = places.map(|(place, at)| match at {
+        At::Host(host) => plain(host).into_owned(),
+        At::Gone => "gone".to_owned(),
+        At::Unknown => place.client.to_string(),
     });
     let (mut order, mut counts): (Vec<String>, HashMap<String, usize>) = Default::default();
     for host in named {
@@ -123,7 +126,8 @@ fn from(row: &Row) -> String {
         _ => host.clone(),
     });
     let told = told.collect::<Vec<_>>().join(", ");
-    if order.len() > HOSTS { told + ", …" } else { told }
+    let is_all = order.len() <= HOSTS && row.line.places.len() == row.line.waiting;
+    if is_all { told } else { told + ", …" }
 }
 
 fn cut(text: &str) -> String {

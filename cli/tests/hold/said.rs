@@ -125,6 +125,9 @@ fn where_nothing_is_granted_it_says_why() {
         assert_eq!(fleet.ended(args), (vec![failed], 64), "{args}");
     }
     assert_eq!(fleet.ended("job --no-such-option"), (vec![], 64));
+    let help = fleet.command("job --json --help").output().unwrap();
+    let said = String::from_utf8(help.stdout).unwrap();
+    assert!(help.status.success() && !said.contains("\"event\""), "{said}");
     fleet.servers[0].kill();
     fleet.servers[1].kill();
     let (said, code) = fleet.ended("job --json --try");

@@ -7,6 +7,7 @@
 //! [`MemoryNode`]: https://docs.rs/quorlock/latest/quorlock/node/struct.MemoryNode.html
 
 mod joining;
+mod key;
 mod lines;
 mod members;
 mod news;
@@ -18,8 +19,14 @@ mod votes;
 use alloc::{collections::BTreeMap, vec::Vec};
 use core::time::Duration;
 
+pub use self::key::NodeKey;
 pub use self::news::{NodeNews, NodeRefusal};
-use self::{members::Record, news::Telling, stuck::Stuck};
+use self::{
+    key::{prolonged, wire},
+    members::Record,
+    news::Telling,
+    stuck::Stuck,
+};
 use super::{
     command::{Command, Denial, EpochMark, Granted, Reply},
     completion::{Completed, Completion},
@@ -31,7 +38,6 @@ use super::{
     resource::Resource,
     target::Target,
     time::Timestamp,
-    validity,
 };
 
 /// A hint this far ahead of the node's clock is cut, so that a broken clock does not use up the counters.
@@ -108,15 +114,6 @@ struct Counter {
     note: Option<Note>,
     /// Whether the owner's key was restored here, and the value is not of its grant.
     restored: bool,
-}
-
-/// A key of a node.
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub struct NodeKey {
-    /// An owner, the value that readers share, or a value of another program.
-    pub value: Vec<u8>,
-    /// When it expires, by the node's clock.
-    pub expires: Option<Timestamp>,
 }
 
 /// Keys to set: their names, owner, lifetime and note.
@@ -197,7 +194,7 @@ impl NodeStore {
             Command::HandBack { target, owner, to } => {
                 self.all_of(target.resources(), owner, now, |keys, resource| {
                     if let Some(key) = keys.get_mut(resource.as_bytes()) {
-                        key.value = to.to_hex().to_vec();
+                        key.hand_back(to, now);
                     }
                 })
             }
@@ -403,23 +400,9 @@ impl NodeStore {
 
     fn set(&mut self, resource: &Resource, owner: Owner, ttl: Duration, now: Timestamp) {
         let expires = Some(now.saturating_add(wire(ttl)));
-        let key = NodeKey { value: owner.to_hex().to_vec(), expires };
+        let key = NodeKey::new(owner.to_hex().to_vec(), expires);
         self.keys.insert(resource.as_bytes().to_vec(), key);
     }
-}
-
-/// The new end of a key or entry, for a request of `ttl`. A later end stays: an extension may be executed behind one
-/// that was sent after it. An end that a clock prolonged by going back is cut to the longest ttl. Callers pass
-/// `longest` for an end that another program removed.
-fn prolonged(
-    ends: Option<Timestamp>,
-    ttl: Duration,
-    longest: Option<Timestamp>,
-    now: Timestamp,
-) -> Timestamp {
-    let asked = now.saturating_add(wire(ttl));
-    let stands = ends.map_or(asked, |ends| longest.map_or(ends, |longest| ends.min(longest)));
-    asked.max(stands)
 }
 
 /// The resource of a shared target.
@@ -427,22 +410,6 @@ const fn reader(target: &Target) -> Option<&Resource> {
     match target {
         Target::Shared(resource) | Target::Downgraded(resource) => Some(resource),
         _ => None,
-    }
-}
-
-fn wire(ttl: Duration) -> Duration {
-    Duration::from_millis(validity::wire_millis(ttl))
-}
-
-impl NodeKey {
-    fn is_shared(&self) -> bool {
-        self.value == KeyHolder::SHARED
-    }
-
-    fn denial(&self, now: Timestamp) -> Denial {
-        let remaining = self.expires.map(|expires| expires.saturating_since(now));
-        let shown = self.value.iter().take(HOLDER_SHOWN).copied().collect();
-        Denial::new(Some(shown), remaining)
     }
 }
 

@@ -77,8 +77,7 @@ impl NodeStore {
         self.bound_shared(resource, None, now);
         self.readers.entry(key.clone()).or_default().insert(owner, end);
         let entry = self.keys.entry(key);
-        let entry = entry
-            .or_insert_with(|| NodeKey { value: KeyHolder::SHARED.to_vec(), expires: Some(end) });
+        let entry = entry.or_insert_with(|| NodeKey::new(KeyHolder::SHARED.to_vec(), Some(end)));
         entry.expires = entry.expires.max(Some(end));
     }
 

@@ -77,7 +77,6 @@ impl NodeStore {
             let denial = denial.clone().labelled(self.label(resource, &denial));
             return Ok(Reply::Denied(which(denial, at, resources)));
         }
-        // No key ends sooner than before: what is given back keeps its end.
         let ends: Vec<_> = {
             let keys = self.keys(now);
             resources.iter().map(|it| keys.get(it.as_bytes())?.expires).collect()
@@ -85,7 +84,7 @@ impl NodeStore {
         let reply = self.grant(wanted, Some((hint, 1)), now, wall_us)?;
         for (resource, ends) in resources.iter().zip(ends) {
             if let Some(key) = self.keys(now).get_mut(resource.as_bytes()) {
-                key.expires = key.expires.max(ends);
+                key.taken_over(ends);
             }
         }
         Ok(reply)

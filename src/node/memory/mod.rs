@@ -136,7 +136,7 @@ impl MemoryNode {
     pub fn set(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>, ttl: Option<Duration>) {
         let now = self.now();
         let expires = ttl.map(|ttl| now.saturating_add(ttl));
-        let entry = NodeKey { value: value.as_ref().to_vec(), expires };
+        let entry = NodeKey::new(value.as_ref().to_vec(), expires);
         self.state().store.keys(now).insert(key.as_ref().to_vec(), entry);
     }
 

@@ -59,7 +59,7 @@ mod tests {
         let mut store = NodeStore::new();
         for name in ["a", "b", "c", "d"] {
             let value = Owner::from_random([1; 16]).to_hex().to_vec();
-            store.keys(Timestamp::ORIGIN).insert(name.into(), NodeKey { value, expires: None });
+            store.keys(Timestamp::ORIGIN).insert(name.into(), NodeKey::new(value, None));
         }
         let mut told = |cursor| {
             let scan = Scan { cursor, ..Scan::new(Arc::from(*b"*"), 2) };

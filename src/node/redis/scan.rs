@@ -23,9 +23,11 @@ pub(super) async fn keys(session: Arc<Session>, scan: Scan) -> Result<Page<Box<[
         }));
     let mut found = Vec::new();
     for (key, value) in keys.iter().zip(values.await) {
-        match readable(value)? {
-            Some(Value::BulkString(value)) if is_lock(&value) => found.push(Box::from(&**key)),
-            _ => {}
+        match value {
+            Ok(Value::BulkString(value)) if is_lock(&value) => found.push(Box::from(&**key)),
+            // Another program's, or one of another type meanwhile, or one that this user may not read.
+            Ok(_) | Err(NodeError::Rejected { .. }) => {}
+            Err(error) => return Err(error),
         }
     }
     Ok(Page::new(cursor, found))
@@ -51,10 +53,12 @@ pub(super) async fn lines(session: Arc<Session>, scan: Scan) -> Result<Page<Node
                 }),
                 ask(session, |command| command.arg("ZCARD").arg(&key)),
             );
-            Ok(match (readable(first)?, readable(count)?) {
-                (Some(first), Some(count)) => self::line(line, first, count),
-                _ => None,
-            })
+            // One of another type by now is none. Who may not read it has not told.
+            match first.and_then(|first| Ok((first, count?))) {
+                Ok((first, count)) => Ok(self::line(line, first, count)),
+                Err(NodeError::Rejected { code, .. }) if &*code == "WRONGTYPE" => Ok(None),
+                Err(error) => Err(error),
+            }
         }
     }));
     let told: Result<Vec<Option<NodeLine>>, NodeError> = told.await.into_iter().collect();
@@ -83,15 +87,6 @@ async fn ask(
         write(command);
     };
     session.link().send(Room::Others, write).await
-}
-
-/// `None` for another program's, for one of another type meanwhile, and for one that this user may not read.
-fn readable(value: Result<Value, NodeError>) -> Result<Option<Value>, NodeError> {
-    match value {
-        Ok(value) => Ok(Some(value)),
-        Err(NodeError::Rejected { .. }) => Ok(None),
-        Err(error) => Err(error),
-    }
 }
 
 /// The cursor and the names.

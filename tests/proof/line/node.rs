@@ -119,7 +119,7 @@ impl Node {
         if lies {
             // It says that somebody is before this one, also where nobody is.
             let (value, expires) = (Vec::new(), None);
-            self.store.keys(now).insert(b"r".to_vec(), NodeKey { value, expires });
+            self.store.keys(now).insert(b"r".to_vec(), NodeKey::new(value, expires));
         }
         let (reply, told) = self.done(command, around);
         if lies {

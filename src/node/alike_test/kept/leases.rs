@@ -5,8 +5,8 @@
 
 use super::{
     super::steps::{Near, On::*, Step},
-    LONG, acquires, deletes, done, extends, held, in_both_modes, keeps, kept, passes, releases,
-    row, sets, takes, takes_for,
+    LONG, acquires, adopts, deletes, done, extends, hands_back, held, in_both_modes, keeps, kept,
+    passes, releases, row, sets, takes, takes_for,
 };
 
 #[test]
@@ -72,6 +72,38 @@ fn an_extension_gives_the_key_its_whole_life_again_and_never_makes_one_anew() {
         sets(0, 1, Some(25_005)),
         extends(0, One(0), LONG, "denied"),
         held(0, "`theirs` for 25005 ms"),
+    ]);
+}
+
+#[test]
+fn what_is_given_back_ends_when_it_would_have() {
+    kept(&[
+        takes_for(0, One(0), 30_005, "granted 101"),
+        adopts(1, 0, LONG, "granted 102"),
+        held(0, "o1 for 60005 ms, counter 102"),
+        passes(5_000),
+        hands_back(2, 0, "denied"),
+        hands_back(1, 0, "done"),
+        held(0, "o0 for 25005 ms"),
+        // Once more, and by one who asks for less.
+        adopts(1, 0, LONG, "granted 103"),
+        hands_back(1, 0, "done"),
+        adopts(2, 0, 10_005, "granted 104"),
+        held(0, "o2 for 25005 ms, counter 104"),
+        hands_back(2, 0, "done"),
+        held(0, "o0 for 25005 ms"),
+        adopts(1, 0, LONG, "granted 105"),
+        passes(30_000),
+        held(0, "o1 for 30005 ms, counter 105"),
+        // It would have ended.
+        hands_back(1, 0, "done"),
+        held(0, "free"),
+        hands_back(1, 0, "gone"),
+        // Somebody has taken away its end.
+        sets(0, 3, None),
+        adopts(1, 0, LONG, "granted 106"),
+        hands_back(1, 0, "done"),
+        held(0, "o0 for 60005 ms"),
     ]);
 }
 

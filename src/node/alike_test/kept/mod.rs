@@ -87,6 +87,16 @@ fn keeps(owner: u8, on: On, ttl: u64, says: &'static str) -> Taken {
     row(owner, Step::Release { on, owner, keep: Some(ttl) }, says)
 }
 
+/// Takes it over from another owner.
+fn adopts(owner: u8, from: u8, ttl: u64, says: &'static str) -> Taken {
+    let (on, hint, note) = (On::One(0), Near::At(1), None);
+    row(owner, Step::Adopt { on, from, owner, ttl, hint, note }, says)
+}
+
+fn hands_back(owner: u8, to: u8, says: &'static str) -> Taken {
+    row(owner, Step::HandBack { on: On::One(0), owner, to }, says)
+}
+
 /// Who holds this.
 fn held(on: u8, says: &'static str) -> Taken {
     row(0, Step::Holder { on, fenced: true }, says)

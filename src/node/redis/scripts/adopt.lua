@@ -30,12 +30,16 @@ if counter > high_water then
   head = raise_high_water(etag, math.max(counter, math.min(hint + AHEAD / 2, now + AHEAD)), next_floor)
 end
 for index = 4, #KEYS do
-  -- It ends no sooner than before: what is given back keeps its end.
-  if redis.call('PTTL', KEYS[index]) > ARGV[3] + 0 then
+  -- It ends no sooner than before, and when it would have ended if it is given back.
+  local left, lasts = redis.call('PTTL', KEYS[index]), ARGV[3] + 0
+  if left > lasts then
     redis.call('SET', KEYS[index], owner, 'KEEPTTL')
+    lasts = left
   else
-    redis.call('SET', KEYS[index], owner, 'PX', ARGV[3])
+    redis.call('SET', KEYS[index], owner, 'PX', lasts)
+    if left < 0 then left = lasts end -- somebody has taken away its end
   end
+  redis.call('SET', 'quorlock:lent:' .. KEYS[index], owner .. digits(math.floor(now / 1000) + left), 'PX', lasts)
   redis.call('HSET', COUNTERS, KEYS[index], digits(counter) .. owner .. ARGV[7])
 end
 return {1, now, counter, head, -1, 1}

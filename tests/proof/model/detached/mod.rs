@@ -1,7 +1,7 @@
 //! A detached lease, those who try to adopt it, and one who waits until the resource is free.
 //!
-//! Goal: one at the most adopts it, nobody behind another holder; at most one holds, and tokens rise; whichever message is
-//! lost or late, whenever the keys end, and whichever node forgets. Method: the production's `Round` and `NodeStore`, one
+//! Goal: one at the most adopts it, nobody behind another holder; at most one holds, and tokens rise; what is given back ends
+//! when it would have; whichever message is lost or late, whenever the keys end, and whichever node forgets. Method: the production's `Round` and `NodeStore`, one
 //! message after the other, over time, searched to the end.
 //!
 //! What a node gets from one client comes in the order of sending, but for what is late. What is under way when a round is
@@ -24,6 +24,8 @@ use crate::protocol::{Command, EpochMark, Floor, Join, NodeStore, Owner, Timesta
 
 pub(crate) const ADOPTED: &str =
     "a detached lease is adopted once, and by nobody who comes behind another holder";
+
+pub(crate) const ENDS: &str = "what nobody could adopt ends when it would have";
 
 const NODES: usize = 3;
 /// A tick in milliseconds.
@@ -302,13 +304,16 @@ impl Space for Detached {
             }
             Step::Send(at, node, fate) => {
                 let store = &mut next.nodes[node].edit().store;
-                if let Some(grant) = next.actors[at].edit().send(node, store, fate, now) {
+                let grant = next.actors[at].edit().send(node, store, fate, now);
+                if let Some(grant) = grant {
                     next.won(grant);
                 }
+                next.ends_as_before(node);
             }
             Step::Land(at) => {
                 let node = state.actors[at].late_node()?;
                 next.actors[at].edit().land(&mut next.nodes[node].edit().store, now);
+                next.ends_as_before(node);
             }
             Step::Again(at) => next.actors[at].edit().end_round(),
             Step::GiveBack(at) => {
@@ -357,6 +362,18 @@ impl Space for Detached {
 }
 
 impl State {
+    /// A key that is the first owner's ends no later than that one's lease.
+    fn ends_as_before(&mut self, node: usize) {
+        let now = now_of(self.rest.now);
+        let keys = self.nodes[node].edit().store.keys(now);
+        let key = keys.get(&b"r"[..]).filter(|key| key.value == before().to_hex());
+        if key.is_some_and(|key| {
+            key.expires.is_none_or(|expires| expires > now_of(0).saturating_add(TTL))
+        }) {
+            self.rest.edit().wrong = Some(ENDS);
+        }
+    }
+
     fn won(&mut self, grant: Grant) {
         let rest = self.rest.edit();
         if grant.adopts && rest.tokens.len() > 1 {

@@ -8,7 +8,7 @@ pub(super) const FAULTS: &[Fault] = &[
         number: 49,
         name: "an extension shortens what stands",
         edits: &[
-            edit("node_store/mod.rs", "asked.max(stands)", "asked"),
+            edit("node_store/key.rs", "asked.max(stands)", "asked"),
         ],
         configuration: "late_renewals",
         property: "at most one client",
@@ -17,7 +17,7 @@ pub(super) const FAULTS: &[Fault] = &[
         number: 50,
         name: "an extension shortens what a grant that is nobody's has",
         edits: &[
-            edit("node_store/mod.rs", "asked.max(stands)", "asked"),
+            edit("node_store/key.rs", "asked.max(stands)", "asked"),
         ],
         configuration: "late_lingers",
         property: "at most one client",
@@ -26,7 +26,7 @@ pub(super) const FAULTS: &[Fault] = &[
         number: 51,
         name: "an extension shortens what is held for a least time",
         edits: &[
-            edit("node_store/mod.rs", "asked.max(stands)", "asked"),
+            edit("node_store/key.rs", "asked.max(stands)", "asked"),
         ],
         configuration: "late_holds",
         property: "what is held for a least time",
@@ -35,7 +35,7 @@ pub(super) const FAULTS: &[Fault] = &[
         number: 52,
         name: "an extension shortens a lock-delay",
         edits: &[
-            edit("node_store/mod.rs", "asked.max(stands)", "asked"),
+            edit("node_store/key.rs", "asked.max(stands)", "asked"),
         ],
         configuration: "late_delays",
         property: "what is held for a least time",
@@ -203,5 +203,14 @@ pub(super) const FAULTS: &[Fault] = &[
         ],
         configuration: "detached",
         property: "a detached lease is adopted once",
+    },
+    Fault {
+        number: 118,
+        name: "what is given back lives as long as for who could not adopt it",
+        edits: &[
+            edit("node_store/key.rs", "expires.min(before)", "if $is { expires } else { expires.min(before) }"),
+        ],
+        configuration: "detached",
+        property: "what nobody could adopt ends",
     },
 ];
