@@ -38,12 +38,13 @@ type Lease struct {
 	ended       chan error
 	release     sync.Once
 	released    error
-	turn        sync.Mutex  // One question at a time.
+	turn        sync.Mutex // One question at a time.
+	asked       int
 	late, again *time.Timer // When it surely holds no longer; when to ask again.
 }
 
 type event struct {
-	Event, What, Reason string
+	Event, What, Reason, Asked string
 	Grant
 	Left time.Duration `json:"validity_ms"`
 }
@@ -86,6 +87,7 @@ func Hold(ctx context.Context, name string, options ...string) (*Lease, error) {
 		select {
 		case e := <-l.answers:
 			l.Grant = e.Grant
+			l.late.Reset(e.Left * time.Millisecond) // Unless it answers by then.
 		case <-l.Context.Done():
 		}
 		_, err := l.Check() // From here on it is known until when.
@@ -96,6 +98,9 @@ func Hold(ctx context.Context, name string, options ...string) (*Lease, error) {
 	case <-cancelled:
 		l.end(ctx.Err())
 		err = <-first
+	}
+	if err == nil && held.Err() != nil {
+		err = l.why // In the moment of the answer.
 	}
 	if err != nil {
 		time.AfterFunc(5*time.Second, func() { l.helper.Process.Kill() }) // Where it is stopped.
@@ -108,19 +113,27 @@ func Hold(ctx context.Context, name string, options ...string) (*Lease, error) {
 func (l *Lease) Check() (time.Duration, error) {
 	l.turn.Lock()
 	defer l.turn.Unlock()
-	asked := time.Now()
-	go io.WriteString(l.input, "check\n") // A stopped helper must hold up nobody.
-	select {
-	case answer := <-l.answers:
-		// From before it was asked, and a twentieth less, so that who is told late is told in time.
-		left := time.Until(asked.Add(answer.Left * time.Millisecond * 19 / 20))
-		l.again.Reset(left / 3)
-		if l.late.Reset(left) && left > 0 {
-			return left, nil
+	l.asked++
+	asked, number := time.Now(), fmt.Sprint(l.asked)
+	go io.WriteString(l.input, "check "+number+"\n") // A stopped helper must hold up nobody.
+	for l.Context.Err() == nil {
+		select {
+		case answer := <-l.answers:
+			// From before it was asked, and a twentieth less, so that who is told late is told in time.
+			left := time.Until(asked.Add(answer.Left * time.Millisecond * 19 / 20))
+			if answer.Asked != number {
+				continue
+			}
+			l.again.Reset(left / 3)
+			if l.late.Reset(left) && left > 0 {
+				return left, nil
+			}
+			l.late.Stop() // It is over, or was given back meanwhile.
+			l.again.Stop()
+			<-l.Context.Done()
+		case <-l.Context.Done():
 		}
-	case <-l.Context.Done():
 	}
-	<-l.Context.Done()
 	return 0, l.why
 }
 
@@ -128,9 +141,13 @@ func (l *Lease) Check() (time.Duration, error) {
 // one returns the same.
 func (l *Lease) Release() error {
 	l.release.Do(func() {
+		wasLost := l.Context.Err() != nil
 		l.end(fmt.Errorf("%w: it was given back", ErrLost))
 		select {
 		case l.released = <-l.ended:
+			if wasLost {
+				l.released = l.why
+			}
 		case <-time.After(5 * time.Second):
 			l.released = fmt.Errorf("%w: quorlock does not answer; the lease expires by itself", ErrNoQuorum)
 			l.helper.Process.Kill()
@@ -142,7 +159,7 @@ func (l *Lease) Release() error {
 func (l *Lease) listen(lines *json.Decoder) {
 	last, wasGranted := event{}, false
 	for e := (event{}); lines.Decode(&e) == nil; e = (event{}) {
-		if last = e; e.Event == "granted" || e.Event == "held" {
+		if last = e; e.Event == "granted" && !wasGranted || e.Event == "held" && wasGranted {
 			wasGranted = true
 			select {
 			case l.answers <- e:

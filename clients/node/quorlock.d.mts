@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" />
 /** The types of quorlock.mjs, where all is explained. */
 export class QuorlockError extends Error {}
 export class Busy extends QuorlockError {}
@@ -15,12 +16,12 @@ export interface Options {
   elect?: boolean;
   shared?: boolean;
   semaphore?: number;
-  also?: string | string[];
-  nodes?: string | string[];
-  set?: string | string[];
+  also?: string | readonly string[];
+  nodes?: string | readonly string[];
+  set?: string | readonly string[];
   signal?: AbortSignal;
   program?: string;
-  [option: string]: Option | Option[] | AbortSignal;
+  [option: string]: Option | readonly Option[] | AbortSignal;
 }
 export interface Lease extends AsyncDisposable {
   readonly resource: string;

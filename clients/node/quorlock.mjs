@@ -23,7 +23,8 @@ const flags = ["try", "elect", "shared", "classic", "dangerSkipQuarantine"];
  * one; readers share theirs), also, slot, term; and `signal`, an AbortSignal that is aborted once it is over, by a release too:
  * its reason is then a Released. The process does not end by itself while it has a lease.
  */
-export async function hold(name, { program = process.env.QUORLOCK_BIN || "quorlock", signal, ...options } = {}) {
+export async function hold(name, all) {
+  const { program = process.env.QUORLOCK_BIN || "quorlock", signal, ...options } = all ?? {};
   signal?.throwIfAborted();
   const isText = (text) => typeof text === "string" && text.isWellFormed();
   if (!isText(name)) throw new TypeError("a name is a string of whole characters");
@@ -57,6 +58,9 @@ export async function hold(name, { program = process.env.QUORLOCK_BIN || "quorlo
     if (ended.signal.aborted) return;
     const early = until - performance.now(); // As timers are, by a part of a millisecond.
     if (early > 0) return void timers.push(setTimeout(look, Math.min(early, 1e9) + 1));
+    stuck();
+  }
+  function stuck() {
     over(new Lost("this process or quorlock stood still until the lease was over"));
     helper.kill("SIGKILL");
   }
@@ -65,6 +69,7 @@ export async function hold(name, { program = process.env.QUORLOCK_BIN || "quorlo
     asked.delete(event.asked);
     if (event.event === "granted") {
       const { resource, owner, token, also, slot, term } = event;
+      timers.push(setTimeout(stuck, Math.min(event.validity_ms, 1e9))); // Unless it answers by then.
       Object.assign(lease, { resource, owner, token: token && Number(token), also, slot, term: term && Number(term) });
       granted();
     } else if (event.event === "lost" || event.event === "failed") {
@@ -119,7 +124,7 @@ export async function hold(name, { program = process.env.QUORLOCK_BIN || "quorlo
   } catch (error) {
     helper.stdin.end(); // Undoes it.
     setTimeout(() => helper.kill("SIGKILL"), 5000).unref(); // Where it is stopped.
-    if (error instanceof QuorlockError) Error.captureStackTrace(error); // With the caller's line.
+    if (error instanceof QuorlockError && error !== signal?.reason) Error.captureStackTrace(error); // With the caller's line.
     throw error;
   } finally {
     signal?.removeEventListener("abort", stop);

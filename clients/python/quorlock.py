@@ -37,11 +37,11 @@ class Lease:
             os.set_blocking(self._helper.stdin.fileno(), False)  # A stopped helper must hold up nobody.
             threading.Thread(target=self._listen, name="quorlock", daemon=True).start()
             with self._changed:
-                while not self._granted and not self._end:
-                    if cancel and cancel.is_set():
-                        raise Cancelled("the wait was cancelled")
-                    self._changed.wait(cancel and 0.1)
-            self.check()  # From here on it is known until when.
+                self._wait(lambda: self._granted or self._end, cancel)
+            self.check(cancel)  # From here on it is known until when.
+            for key in ("resource", "also", "owner", "token", "slot", "term"):
+                value = self._granted.get(key)
+                setattr(self, key, int(value) if value and key in ("token", "term") else value)
         except BaseException:
             with self._changed:
                 self._ask("release")  # Undoes it, also where a forked child has the pipe too.
@@ -51,16 +51,13 @@ class Lease:
                 if not self._end:
                     late.start()
             raise
-        for key in ("resource", "also", "owner", "token", "slot", "term"):
-            value = self._granted.get(key)
-            setattr(self, key, int(value) if value and key in ("token", "term") else value)
-    def check(self):
+    def check(self, cancel=None):
         """The seconds for which the lease surely holds. Raises Lost once it is over. Call it right before each effect."""
         if os.getpid() != self._pid:
             raise Lost("this process was forked from the one that has the lease")
         with self._changed:
-            asked = self._ask("check")
-            self._changed.wait_for(lambda: self._end or asked[1])
+            asked = None if self._end else self._ask("check")
+            self._wait(lambda: self._end or asked[1], cancel)
             self._look()  # The answer may have come too late.
             if self._end:
                 raise type(self._end)(*self._end.args)
@@ -68,13 +65,16 @@ class Lease:
     def release(self):
         """Gives the lease back. Raises Lost if it was lost before, and NoQuorum if too few nodes confirm: it then expires.
         A second one does nothing. A `with` is silent where too few nodes confirm."""
-        if os.getpid() != self._pid or self.released:
+        if os.getpid() != self._pid:
             return
         try:
             with self._changed:
+                if self.released:
+                    return
                 before, self.released = self._end, True
                 self._over(Lost("the lease was given back"))
                 asked = self._ask("release")
+                self._helper.stdin.close()
         finally:
             self._helper.stdin.close()  # Also where it is interrupted.
         with self._changed:
@@ -85,11 +85,20 @@ class Lease:
         if before or last["event"] != "released":
             raise before or (Lost if last["event"] == "lost" else NoQuorum)(last["reason"])
     def __enter__(self):
-        self.check()  # One that was given back is not held again.
+        try:
+            self.check()  # One that was given back is not held again.
+        except BaseException:
+            self.__exit__(True)
+            raise
         return self
     def __exit__(self, kind, *_):
         with contextlib.suppress(Error if kind else NoQuorum):
             self.release()
+    def _wait(self, is_done, cancel):
+        while not is_done():
+            if cancel and cancel.is_set():
+                raise Cancelled("the wait was cancelled")
+            self._changed.wait(cancel and 0.1)
     def _ask(self, what):
         self._count, self._ask_at = self._count + 1, math.inf  # Until that is answered.
         self._asked[self._count] = asked = [_clock(), None]
@@ -110,7 +119,7 @@ class Lease:
             self._read()
         except Exception as error:  # What it has said is no event.
             said = f" ({error!r})"
-            self._helper.kill()
+        self._helper.kill()  # Where it does not end, and can say nothing any more.
         status = self._helper.wait()
         with self._changed, self._helper:  # Whose end closes the pipes.
             self._over((Lost if self._granted else Error)(f"`quorlock hold` ended with status {status}{said}; see its standard error"))
@@ -130,7 +139,7 @@ class Lease:
     def _heard(self, event):
         asked, failed = self._asked.pop(int(event.get("asked", 0)), None), {"busy": Busy, "broken": NoQuorum, None: Lost}
         if event["event"] == "granted":
-            self._granted = event
+            self._granted, self._until = event, _clock() + event["validity_ms"] * 0.00095  # Unless it answers by then.
         elif event["event"] in ("lost", "failed"):
             self._over(failed.get(event.get("what"), Error)(event["reason"]))
         if asked:

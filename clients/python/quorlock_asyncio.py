@@ -1,26 +1,47 @@
 """Leases of quorlock for asyncio, beside quorlock.py: `async with quorlock_asyncio.hold("invoice:42", wait="5s") as lease`."""
-import asyncio, concurrent.futures, contextlib, threading
+import asyncio, contextlib, threading
 import quorlock
+def _aside(what):
+    """Does it in a thread that holds up nobody's end, also where nobody awaits it any more."""
+    loop, done = asyncio.get_running_loop(), asyncio.get_running_loop().create_future()
+    done.add_done_callback(lambda done: done.cancelled() or done.exception())  # Nobody has to hear of it.
+    def run():
+        try:
+            tell, value = done.set_result, what()
+        except Exception as error:
+            tell, value = done.set_exception, error
+        with contextlib.suppress(RuntimeError):  # The loop has ended.
+            loop.call_soon_threadsafe(lambda: done.done() or tell(value))
+    threading.Thread(target=run, name="quorlock", daemon=True).start()
+    return done
 @contextlib.asynccontextmanager
 async def hold(name, **options):
-    """As quorlock.hold, in a thread of its own. Who is cancelled gives up the wait, or gives the lease back. Check it by
-    `await asyncio.to_thread(lease.check)`: a helper that stands still holds up that thread, and not the loop."""
-    cancel, own = threading.Event(), concurrent.futures.ThreadPoolExecutor(1, "quorlock")
-    def give_back(kind):
-        return asyncio.shield(asyncio.wrap_future(own.submit(lease.__exit__, kind)))
+    """As quorlock.hold. Who is cancelled gives up the wait, or gives the lease back. Check it by
+    `await loop.run_in_executor(None, lease.check)`: a helper that stands still holds up a thread then, and not the loop."""
+    cancel, turn, held = threading.Event(), threading.Lock(), []
+    def acquire():
+        lease = quorlock.hold(name, cancel=cancel, **options)
+        with turn:
+            if not cancel.is_set():
+                held.append(lease)
+                return lease
+        lease.__exit__(True)
+    def give_back():
+        threading.Thread(target=held[0].__exit__, args=(True,), daemon=True).start()
     try:
-        asked = own.submit(quorlock.hold, name, cancel=cancel, **options)
-        try:
-            lease = await asyncio.shield(asyncio.wrap_future(asked))
-        except asyncio.CancelledError:
+        lease = await _aside(acquire)
+    except BaseException:
+        with turn:
             cancel.set()
-            own.submit(lambda: asked.exception() or asked.result().release())  # It may have been granted.
-            raise
-        try:
-            yield lease
-        except BaseException as error:
-            await give_back(type(error))
-            raise
-        await give_back(None)
-    finally:
-        own.shutdown(wait=False)
+        if held:
+            give_back()
+        raise
+    try:
+        yield lease
+    except GeneratorExit:  # Nothing can be awaited.
+        give_back()
+        raise
+    except BaseException:
+        await asyncio.shield(_aside(lambda: lease.__exit__(True)))
+        raise
+    await asyncio.shield(_aside(lambda: lease.__exit__(None)))

@@ -26,6 +26,7 @@ use std::{
 
 use nix::sys::signal::Signal;
 use quorlock_harness::eventually;
+use tempfile::TempDir;
 
 use self::{
     caller::{Caller, Language},
@@ -69,21 +70,69 @@ fn another_program_in_its_place_is_an_error(language: Language) {
     }
 }
 
+/// A program that says this, and reads until its input ends.
+fn program(says: &str) -> (TempDir, String) {
+    let dir = tempfile::tempdir().unwrap();
+    let program = dir.path().join("program");
+    std::fs::write(&program, format!("#!/bin/sh\n{says}\ncat >/dev/null\n")).unwrap();
+    std::fs::set_permissions(&program, Permissions::from_mode(0o700)).unwrap();
+    let path = program.to_str().unwrap().to_owned();
+    (dir, path)
+}
+
+fn granted_for(ms: u64) -> String {
+    format!(
+        r#"echo '{{"event":"granted","resource":"job","owner":"o","token":"5","slot":null,"term":null,"validity_ms":{ms}}}'"#
+    )
+}
+
+/// Granted, and the first question answered.
+fn held_for(ms: u64) -> String {
+    let granted = granted_for(ms);
+    let held = format!(
+        r#"echo "{{\"event\":\"held\",\"validity_ms\":{ms},\"asked\":\"${{line#check }}\"}}""#
+    );
+    format!("{granted}\nread -r line\n{held}")
+}
+
+/// Its answers, and its silence, are worth what it was asked.
+fn a_helper_that_is_mute_or_says_too_much_is_not_believed(language: Language) {
+    let fleet = Fleet::start();
+    let start = |said: &str| {
+        let (dir, program) = program(said);
+        Caller::start_by(language, &fleet, &program).map(|caller| (dir, caller))
+    };
+    // Mute behind the grant, as where it is stopped.
+    let Some((_dir, mut caller)) = start(&granted_for(1_500)) else { return };
+    let said = caller.ask("hold job");
+    assert!(said.starts_with("error ") || said == "lost", "{said}");
+    let (_dir, mut caller) = start(&granted_for(60_000)).unwrap();
+    caller.ask("begin job");
+    eventually("it has begun", SOON, || !caller.children().is_empty());
+    assert_eq!(caller.ask("cancel"), "cancelled");
+    let again = r#"{"event":"held","validity_ms":60000,"asked":"1"}"#;
+    for more in [
+        format!("echo '{again}'\necho '{again}'"),
+        again.replace("\"1\"", "\"other\"").replace('{', "echo '{").replace('}', "}'"),
+        "exec >&-".to_owned(),
+    ] {
+        let (_dir, mut caller) = start(&format!("{}\n{more}", held_for(1_500))).unwrap();
+        assert_eq!(caller.ask("hold job"), "granted 5");
+        let told = || caller.ask("is-lost") == "true";
+        eventually(&format!("it is told, behind {more}"), Duration::from_secs(30), told);
+        assert_eq!(caller.ask("check"), "lost", "{more}");
+    }
+}
+
 /// What a program says that is not `quorlock`, or another version of it.
 fn what_is_no_event_ends_the_lease(language: Language) {
     let fleet = Fleet::start();
-    let granted = r#"{"event":"granted","resource":"job","owner":"o","token":"5","slot":null,"term":null,"validity_ms":60000}"#;
-    let held = r#"read -r line; echo "{\"event\":\"held\",\"validity_ms\":60000,\"asked\":\"${line#check }\"}""#;
     for (said, is_granted) in [
         ("echo '{bad'", false),
-        (&*format!("echo '{granted}'\n{held}\nread -r line\necho '{{bad'"), true),
+        (&*format!("{}\nread -r line\necho '{{bad'", held_for(60_000)), true),
     ] {
-        let dir = tempfile::tempdir().unwrap();
-        let program = dir.path().join("program");
-        std::fs::write(&program, format!("#!/bin/sh\n{said}\ncat >/dev/null\n")).unwrap();
-        std::fs::set_permissions(&program, Permissions::from_mode(0o700)).unwrap();
-        let program = program.to_str().unwrap();
-        let Some(mut caller) = Caller::start_by(language, &fleet, program) else { return };
+        let (_dir, program) = program(said);
+        let Some(mut caller) = Caller::start_by(language, &fleet, &program) else { return };
         let answer = caller.ask("hold job");
         if is_granted {
             assert_eq!(answer, "granted 5");
@@ -292,6 +341,7 @@ for_each_language![
     acquires_and_gives_back,
     another_program_in_its_place_is_an_error,
     what_is_no_event_ends_the_lease,
+    a_helper_that_is_mute_or_says_too_much_is_not_believed,
     a_check_in_the_moment_of_a_release_ends,
     a_loss_is_told_before_the_end,
     a_killed_helper_is_told_at_once,

@@ -70,9 +70,9 @@ pub(super) fn what_the_page_shows_runs(language: Language) {
 
 #[test]
 fn each_client_is_a_file_that_can_be_read_in_a_few_minutes() {
-    // The lines of Go are short.
+    // The lines of Go are short. What must not hold up, leave or believe anything has cost the last thirty of each.
     for (client, most) in
-        [("python/quorlock.py", 145), ("node/quorlock.mjs", 145), ("go/quorlock.go", 170)]
+        [("python/quorlock.py", 155), ("node/quorlock.mjs", 150), ("go/quorlock.go", 190)]
     {
         let text = fs::read_to_string(clients().join(client)).unwrap();
         assert!(text.lines().count() <= most, "{client}");
