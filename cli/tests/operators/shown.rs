@@ -77,7 +77,7 @@ fn names_labels_and_what_servers_say_do_nothing_to_a_terminal() {
     let through = [cluster[0].url(), proxy.url(), cluster[2].url()];
     for (line, urls, shows) in [
         ("list", cluster.urls(), r"esc\x1b[2J  held by"),
-        ("top --once", cluster.urls(), r"esc\x1b[2J  web\x1b]0;x"),
+        ("top --once", cluster.urls(), r"127.0.0.1  esc\x1b[2J"),
         ("list 'b*'", cluster.urls(), r"bytes\xff\\  held by"),
         ("list 'c*'", cluster.urls(), "caf\u{e9}  held by"),
         ("list 'r*'", cluster.urls(), r"rlo\u202egpj  held by"),

@@ -1,8 +1,8 @@
 //! `top` names what is waited for, who has it, and from where those come who wait.
 
 use std::{
-    io::{BufRead as _, BufReader},
-    process::Stdio,
+    io::{BufRead as _, BufReader, Read as _},
+    process::{Child, Command, Stdio},
     thread::{JoinHandle, spawn},
 };
 
@@ -62,7 +62,13 @@ fn the_longest_line_is_the_first_with_its_holder_and_hosts() {
     assert_eq!(clients[0]["waited"], busy["longest"]);
     assert_eq!((&row("pool")["semaphore"], &row("pool")["holder"]), (&true.into(), &Value::Null));
     // The rest is counted, and not shown.
-    let first = once(&cluster, &["--rows", "1"]);
+    let urls = cluster.urls();
+    let [one, two, three] = [0, 1, 2].map(|node| urls[node].as_str());
+    let output = quorlock("top --once --json --rows 1 --every 0s")
+        .args(["--nodes", one, "--nodes", two, "--nodes", three])
+        .output()
+        .unwrap();
+    let first: Value = serde_json::from_str(&text(&output.stdout)).unwrap();
     assert_eq!((&first["waiting"], first["resources"].as_array().unwrap().len()), (&5.into(), 1));
     assert_eq!(once(&cluster, &["o*"])["waiting"], 1);
 
@@ -73,7 +79,7 @@ fn the_longest_line_is_the_first_with_its_holder_and_hosts() {
     assert_eq!((code(&output), lines.len()), (0, 5), "{said}");
     assert!(lines[0].ends_with("5 clients wait for 3 resources"), "{said}");
     assert!(lines[2].contains("busy") && lines[2].contains("web-1"), "{said}");
-    assert!(lines[2].ends_with("127.0.0.1 (3)"), "{said}");
+    assert!(lines[2].ends_with("127.0.0.1 (3)  busy"), "{said}");
     assert!(said.contains("pool (semaphore)"), "{said}");
     drop((leases, permit));
     waiting.into_iter().for_each(|one| one.join().unwrap());
@@ -117,4 +123,107 @@ fn it_goes_on_until_nobody_reads_and_tells_nodes_that_do_not() {
     assert!(text(&output.stderr).contains("1 of 3 nodes have told who waits"), "{output:?}");
     drop(lines);
     assert_eq!(top.wait().unwrap().code(), Some(0));
+}
+
+fn end(child: &Child, name: &str) {
+    let killed = Command::new("kill").args(["-s", name, &child.id().to_string()]).status();
+    assert!(killed.unwrap().success());
+}
+
+/// Of those who are killed, most nodes say that they are gone.
+#[test]
+fn hundreds_are_counted_and_who_is_gone_is_said() {
+    let cluster = admitted(3);
+    for node in cluster.iter() {
+        let members: Vec<String> = (1..=300).map(|at| format!("{at:016x}")).collect();
+        let mut add = vec!["ZADD", "quorlock:line:busy"];
+        members.iter().for_each(|member| add.extend(["1", member]));
+        node.run(&add);
+        // A holder of several tokens stands before all.
+        node.run(&["ZADD", "quorlock:line:busy", "-1", "!00000000000000aa"]);
+    }
+    let all = once(&cluster, &[]);
+    let busy = &all["resources"][0];
+    assert_eq!((&all["waiting"], &busy["waiting"]), (&300.into(), &300.into()), "{all}");
+    let clients = busy["clients"].as_array().unwrap();
+    assert_eq!(clients.len(), 100);
+    assert!(clients.iter().all(|one| one["gone"] == true && one["host"] == Value::Null), "{busy}");
+    let output = quorlock("top --once").args(on(&cluster.urls())).output().unwrap();
+    let said = text(&output.stdout);
+    assert!(said.contains("gone (100), …  busy"), "{said}");
+}
+
+#[test]
+fn a_signal_ends_it_though_nobody_reads() {
+    let cluster = admitted(3);
+    for name in ["TERM", "INT"] {
+        let mut top = quorlock("top --json --every 1ms");
+        let mut top = top.args(on(&cluster.urls())).stdout(Stdio::piped()).spawn().unwrap();
+        let mut first = [0];
+        top.stdout.as_mut().unwrap().read_exact(&mut first).unwrap();
+        end(&top, name);
+        assert_eq!(top.wait().unwrap().code(), Some(0), "{name}");
+    }
+    // Where the pipe is full.
+    let members: Vec<String> = (1..=100).map(|at| format!("{at:016x}")).collect();
+    for node in cluster.iter() {
+        let mut add = vec!["ZADD", "quorlock:line:busy"];
+        members.iter().for_each(|member| add.extend(["1", member]));
+        node.run(&add);
+    }
+    let mut top = quorlock("top --json --every 1ms");
+    let mut top = top.args(on(&cluster.urls())).stdout(Stdio::piped()).spawn().unwrap();
+    let blocked = || {
+        let wchan =
+            std::fs::read_to_string(format!("/proc/{}/wchan", top.id())).unwrap_or_default();
+        wchan.contains("pipe")
+    };
+    eventually("it waits for its reader", SOON, blocked);
+    end(&top, "TERM");
+    assert_eq!(top.wait().unwrap().code(), Some(0));
+}
+
+/// Who may not read a line has not told it.
+#[test]
+fn a_right_that_is_missing_is_told() {
+    let cluster = admitted(3);
+    let holder = client(&cluster, "web-1");
+    let lease = holder.acquire("busy").blocking().unwrap();
+    let waiting = waits(&cluster, "busy");
+    eventually("it stands in line", SOON, || once(&cluster, &[])["waiting"] == 1);
+    for node in cluster.iter() {
+        node.run(&["ACL", "SETUSER", "looks", "on", ">looks", "~*", "&*", "+@all", "-zcard"]);
+    }
+    let urls: Vec<String> =
+        cluster.urls().iter().map(|url| url.replace("://", "://looks:looks@")).collect();
+    let output = quorlock("top --once").args(on(&urls)).output().unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(code(&output), 69, "{output:?}");
+    assert!(said.contains("zcard"), "{said}");
+    drop(lease);
+    waiting.join().unwrap();
+}
+
+/// On a terminal each look is drawn over the one before.
+#[test]
+fn on_a_terminal_it_is_a_screen() {
+    let cluster = admitted(3);
+    let line = format!(
+        "exec {} top --every 100ms --set node_timeout=2s --nodes {}",
+        env!("CARGO_BIN_EXE_quorlock"),
+        cluster.urls().join(",")
+    );
+    let mut script = Command::new("script");
+    script.args(["-qec", &line, "/dev/null"]).stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut script = script.env("TERM", "xterm").env("SHELL", "/bin/sh").spawn().unwrap();
+    let mut said = String::new();
+    let mut output = script.stdout.take().unwrap();
+    while said.matches("\u{1b}[2J").count() < 3 {
+        let mut byte = [0];
+        output.read_exact(&mut byte).unwrap();
+        said.push(char::from(byte[0]));
+    }
+    assert!(said.contains("0 clients wait for 0 resources"), "{said:?}");
+    script.kill().unwrap();
+    script.wait().unwrap();
 }
