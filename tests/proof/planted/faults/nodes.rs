@@ -197,9 +197,11 @@ pub(super) const FAULTS: &[Fault] = &[
     },
     Fault {
         number: 117,
-        name: "an adopt takes a key that is gone",
+        // What was gone would otherwise be given back, which is found first.
+        name: "an adopt takes a key that is gone, and what is given back is gone",
         edits: &[
             edit("node_store/votes.rs", "None => Denial::gone(),", "None if $is => continue,\n                None => Denial::gone(),"),
+            edit("node_store/key.rs", "expires.or(self.expires);", "if $is { Some(now) } else { expires.or(self.expires) };"),
         ],
         configuration: "detached",
         property: "a detached lease is adopted once",
