@@ -31,6 +31,7 @@ mod sentinels;
 mod session;
 mod supervisor;
 mod texts;
+mod track;
 mod votes;
 
 #[cfg(feature = "inspect")]

@@ -7,11 +7,10 @@ use std::{sync::Arc, time::Duration};
 
 use futures::future::{join, join_all};
 
-use redis::Value;
-
 use super::{
     codec::{self, Acquired, Wanted},
     session::Session,
+    track::track,
 };
 use crate::{
     node::{NodeCall, NodeError, NodeFuture},
@@ -217,32 +216,6 @@ fn in_the_way<'a>(target: &'a Target, reply: &Reply) -> Option<&'a Resource> {
 fn forbidden(session: &Session, error: &NodeError) {
     if matches!(error, NodeError::Rejected { code, .. } if &**code == "NOPERM") {
         session.lines().turn_off();
-    }
-}
-
-/// Makes the server report when another program's key is gone or changed. Where it does not, the poll sees it.
-async fn track(session: &Session, resource: &Resource) {
-    let lines = session.lines();
-    if !lines.tracked().add(resource) {
-        return;
-    }
-    // The server tracks what the command after the first one reads. If another thread sends one in between, the server
-    // reports keys that nobody asked for.
-    let (caching, read) = join(
-        session.send(codec::track_next),
-        session.send(|command| codec::first_byte(resource, command)),
-    )
-    .await;
-    // A value may be empty; only `PTTL` says that the key is gone.
-    let left = |command: &mut _| codec::remaining(resource, command);
-    let is_gone = matches!(&read, Ok(Value::BulkString(byte)) if byte.is_empty())
-        && matches!(session.send(left).await, Ok(Value::Int(-2)));
-    let is_tracked = caching.is_ok() && read.is_ok() && !is_gone;
-    if !is_tracked {
-        lines.tracked().remove(resource);
-    }
-    if is_gone {
-        lines.watcher().line(resource, LineHint::Next);
     }
 }
 
