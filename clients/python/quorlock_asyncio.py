@@ -1,8 +1,8 @@
 """Leases of quorlock for asyncio, beside quorlock.py: `async with quorlock_asyncio.hold("invoice:42", wait="5s") as lease`."""
 import asyncio, contextlib, threading
 import quorlock
-def _aside(what):
-    """Does it in a thread that holds up nobody's end, also where nobody awaits it any more."""
+def _aside(what, undo=lambda: None):
+    """Does it in a thread that holds up nobody's end, also where nobody awaits it any more; and undoes it where nobody can."""
     loop, done = asyncio.get_running_loop(), asyncio.get_running_loop().create_future()
     done.add_done_callback(lambda done: done.cancelled() or done.exception())  # Nobody has to hear of it.
     def run():
@@ -10,8 +10,10 @@ def _aside(what):
             tell, value = done.set_result, what()
         except Exception as error:
             tell, value = done.set_exception, error
-        with contextlib.suppress(RuntimeError):  # The loop has ended.
+        try:
             loop.call_soon_threadsafe(lambda: done.done() or tell(value))
+        except RuntimeError:  # The loop has ended.
+            undo()
     threading.Thread(target=run, name="quorlock", daemon=True).start()
     return done
 @contextlib.asynccontextmanager
@@ -27,14 +29,14 @@ async def hold(name, **options):
                 return lease
         lease.__exit__(True)
     def give_back():
-        threading.Thread(target=held[0].__exit__, args=(True,), daemon=True).start()
+        if held:
+            threading.Thread(target=held[0].__exit__, args=(True,), daemon=True).start()
     try:
-        lease = await _aside(acquire)
+        lease = await _aside(acquire, give_back)
     except BaseException:
         with turn:
             cancel.set()
-        if held:
-            give_back()
+        give_back()
         raise
     try:
         yield lease
