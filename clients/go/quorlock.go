@@ -29,8 +29,8 @@ type Grant struct {
 // Lease is held until Release, or until its Context is done. All goroutines may use it.
 type Lease struct {
 	Grant
-	Context     context.Context // Done once it is over, by a release too: Check says why. It is not derived from that of Hold.
-	end         func(why error) // The first reason counts.
+	Context     context.Context  // Done once it is over, by a release too: Check says why. Not derived from that of Hold.
+	end         func(error) bool // The first reason counts: whether it is this one.
 	why         error
 	helper      *exec.Cmd
 	input       io.WriteCloser
@@ -62,8 +62,15 @@ func Hold(ctx context.Context, name string, options ...string) (*Lease, error) {
 	held, cancel := context.WithCancel(context.Background())
 	l := &Lease{Context: held, helper: exec.Command(program, options...), answers: make(chan event, 2), ended: make(chan error, 1)}
 	var over sync.Once
-	l.end = func(e error) {
-		over.Do(func() { l.why = e; l.late.Stop(); l.again.Stop(); l.input.Close(); cancel() })
+	l.end = func(e error) (isFirst bool) {
+		over.Do(func() { isFirst, l.why = true, e })
+		if isFirst {
+			l.late.Stop()
+			l.again.Stop()
+			l.input.Close()
+			cancel()
+		}
+		return
 	}
 	l.helper.Stderr = os.Stderr
 	output, err := l.helper.StdoutPipe()
@@ -77,8 +84,9 @@ func Hold(ctx context.Context, name string, options ...string) (*Lease, error) {
 		return nil, fmt.Errorf("quorlock cannot be started: %w", err)
 	}
 	l.late = time.AfterFunc(1<<62, func() {
-		l.end(fmt.Errorf("%w: this process or quorlock stood still until the lease was over", ErrLost))
-		l.helper.Process.Kill()
+		if l.end(fmt.Errorf("%w: this process or quorlock stood still until the lease was over", ErrLost)) {
+			l.helper.Process.Kill()
+		}
 	})
 	l.again = time.AfterFunc(1<<62, func() { l.Check() })
 	go l.listen(json.NewDecoder(output))
@@ -125,11 +133,13 @@ func (l *Lease) Check() (time.Duration, error) {
 				continue
 			}
 			l.again.Reset(left / 3)
-			if l.late.Reset(left) && left > 0 {
+			isHeld := l.late.Reset(left) // Which ends it at once where nothing is left.
+			if isHeld && left > 0 {
 				return left, nil
+			} else if !isHeld {
+				l.late.Stop() // It is being given back.
+				l.again.Stop()
 			}
-			l.late.Stop() // It is over, or was given back meanwhile.
-			l.again.Stop()
 			<-l.Context.Done()
 		case <-l.Context.Done():
 		}

@@ -26,6 +26,7 @@ const flags = ["try", "elect", "shared", "classic", "dangerSkipQuarantine"];
 export async function hold(name, all) {
   const { program = process.env.QUORLOCK_BIN || "quorlock", signal, ...options } = all ?? {};
   signal?.throwIfAborted();
+  if (signal instanceof EventTarget) setMaxListeners(0, signal); // As many waits as there are may end by one.
   const isText = (text) => typeof text === "string" && text.isWellFormed();
   if (!isText(name)) throw new TypeError("a name is a string of whole characters");
   const line = ["hold", "--json", "--caller", String(process.pid)];
@@ -116,9 +117,8 @@ export async function hold(name, all) {
     catch { gone(`it says what is no event: ${text.slice(0, 80)}`), helper.kill("SIGKILL"); }
   });
   const stop = () => until < Infinity || over(signal.reason);
-  if (signal) setMaxListeners(0, signal); // As many waits as there are may end by one.
-  signal?.addEventListener("abort", stop);
   try {
+    signal?.addEventListener("abort", stop);
     await new Promise((done) => { granted = done; ended.signal.addEventListener("abort", done); });
     await check(); // From here on it is known until when.
   } catch (error) {

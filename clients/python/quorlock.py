@@ -7,6 +7,13 @@ class Lost(Error): """The lease is over: stop the work."""
 class Cancelled(Error): """The wait was ended by `cancel`."""
 _FLAGS = ("try", "elect", "shared", "classic", "danger_skip_quarantine")
 _clock = functools.partial(time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))  # Counts in sleep too.
+class _Over:
+    """As much of an Event as is needed, also where a handler of a signal ends the lease."""
+    def __init__(self, lease): self._lease = lease
+    def is_set(self): return self._lease._end is not None
+    def wait(self, timeout=None):
+        with self._lease._changed:
+            return self._lease._changed.wait_for(self.is_set, timeout)
 class Lease:
     """Waits until it holds `name`, by options of `quorlock hold --help`, as in wait="1m", try_=True, also=["b", "c"]; without
     `wait` as long as it takes, or until `cancel`, an Event, is set. It has resource, owner, token (larger than that of every
@@ -24,7 +31,7 @@ class Lease:
                 if one is False or not isinstance(one, (str, int, float)):
                     raise TypeError(f"{option} takes text, a number or True, and not {one!r}")
                 line += [option] if one is True else [f"{option}={one}"]
-        self.lost, self._changed, self._pid = threading.Event(), threading.Condition(), os.getpid()
+        self.lost, self._changed, self._pid = _Over(self), threading.Condition(), os.getpid()
         self._granted = self._end = None
         self.released = False
         self._asked, self._count = {}, 0  # By number, when it was asked, and the answer.
@@ -100,14 +107,14 @@ class Lease:
                 raise Cancelled("the wait was cancelled")
             self._changed.wait(cancel and 0.1)
     def _ask(self, what):
-        self._count, self._ask_at = self._count + 1, math.inf  # Until that is answered.
-        self._asked[self._count] = asked = [_clock(), None]
+        self._count = number = self._count + 1  # A handler of a signal may ask in between.
+        self._ask_at = math.inf  # Until that is answered.
+        self._asked[number] = asked = [_clock(), None]
         with contextlib.suppress(OSError, ValueError):  # Where it has ended its output says so.
-            self._helper.stdin.write(f"{what} {self._count}\n".encode())
+            self._helper.stdin.write(f"{what} {number}\n".encode())
         return asked
     def _over(self, end):
         self._end, self._until, self._ask_at = self._end or end, math.inf, math.inf
-        self.lost.set()
         self._changed.notify_all()
     def _look(self):  # By the clock alone, whatever else stands still.
         if not self._end and _clock() >= self._until:

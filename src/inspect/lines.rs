@@ -42,7 +42,7 @@ pub struct Line {
     /// reading and once for all else, however many of its callers wait. One that was killed stands there for as long as
     /// others do, and some seconds more.
     pub places: Vec<LinePlace>,
-    /// How many clients wait, as far as a quorum of the nodes knows.
+    /// How many clients wait, as a quorum of the nodes counts. Where no place is told, they may be gone.
     pub waiting: usize,
 }
 

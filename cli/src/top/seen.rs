@@ -51,9 +51,8 @@ impl Hosts {
         let places = rows.iter().flat_map(|row| &row.line.places);
         let waiting: Vec<Arc<str>> =
             places.map(|place| Arc::from(place.client.to_string())).collect();
-        if waiting.iter().all(|client| self.known.contains_key(client))
-            || self.asked.is_some_and(|asked| asked.elapsed() < HOSTS_EVERY)
-        {
+        let is_early = self.asked.is_some_and(|asked| asked.elapsed() < HOSTS_EVERY);
+        if waiting.is_empty() || is_early {
             return;
         }
         self.asked = Some(Instant::now());
@@ -98,9 +97,9 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// For how long the first has waited.
-    pub(super) fn longest(&self, at: Duration) -> Duration {
-        self.line.places.first().map_or(Duration::ZERO, |place| waited(place.ticket, at))
+    /// For how long the first has waited, if that is known.
+    pub(super) fn longest(&self, at: Duration) -> Option<Duration> {
+        self.line.places.first().map(|place| waited(place.ticket, at))
     }
 }
 
@@ -204,7 +203,7 @@ impl Seen {
         let more = json!({
             "semaphore": row.line.is_semaphore,
             "waiting": row.line.waiting,
-            "longest": row.longest(self.by_nodes).as_secs_f64(),
+            "longest": row.longest(self.by_nodes).map(|longest| longest.as_secs_f64()),
             "clients": clients,
             "holder": holder,
         });

@@ -80,7 +80,7 @@ fn cells(row: &Row, at: Duration, by_nodes: Duration) -> [String; 5] {
     let of = if line.is_semaphore { " (semaphore)" } else { "" };
     [
         line.waiting.to_string(),
-        time(row.longest(by_nodes)),
+        row.longest(by_nodes).map_or_else(String::new, time),
         held_by(row.holder.as_ref(), at),
         from(row),
         name(&line.name) + of,
@@ -127,7 +127,11 @@ fn from(row: &Row) -> String {
     });
     let told = told.collect::<Vec<_>>().join(", ");
     let is_all = order.len() <= HOSTS && row.line.places.len() == row.line.waiting;
-    if is_all { told } else { told + ", …" }
+    match told.as_str() {
+        _ if is_all => told,
+        "" => "…".to_owned(),
+        _ => told + ", …",
+    }
 }
 
 fn cut(text: &str) -> String {

@@ -114,7 +114,7 @@ fn a_helper_that_is_mute_or_says_too_much_is_not_believed(language: Language) {
     for more in [
         format!("echo '{again}'\necho '{again}'"),
         again.replace("\"1\"", "\"other\"").replace('{', "echo '{").replace('}', "}'"),
-        "exec >&-".to_owned(),
+        "read -r line\nexec >&-".to_owned(),
     ] {
         let (_dir, mut caller) = start(&format!("{}\n{more}", held_for(1_500))).unwrap();
         assert_eq!(caller.ask("hold job"), "granted 5");

@@ -72,7 +72,7 @@ pub(super) fn what_the_page_shows_runs(language: Language) {
 fn each_client_is_a_file_that_can_be_read_in_a_few_minutes() {
     // The lines of Go are short. What must not hold up, leave or believe anything has cost the last thirty of each.
     for (client, most) in
-        [("python/quorlock.py", 155), ("node/quorlock.mjs", 150), ("go/quorlock.go", 190)]
+        [("python/quorlock.py", 160), ("node/quorlock.mjs", 150), ("go/quorlock.go", 200)]
     {
         let text = fs::read_to_string(clients().join(client)).unwrap();
         assert!(text.lines().count() <= most, "{client}");

@@ -81,6 +81,31 @@ fn the_longest_line_is_the_first_with_its_holder_and_hosts() {
     assert!(lines[2].contains("busy") && lines[2].contains("web-1"), "{said}");
     assert!(lines[2].ends_with("127.0.0.1 (3)  busy"), "{said}");
     assert!(said.contains("pool (semaphore)"), "{said}");
+    // One that was seen alive is killed.
+    let mut killed = quorlock("hold busy --json");
+    let mut killed = killed.args(on(&cluster.urls())).stdin(Stdio::piped()).spawn().unwrap();
+    let mut top = quorlock("top busy --json --every 100ms");
+    let mut top = top.args(on(&cluster.urls())).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(top.stdout.take().unwrap()).lines();
+    let mut until = |gone: usize, there: usize| loop {
+        let seen: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+        let clients = seen["resources"][0]["clients"].as_array().cloned().unwrap_or_default();
+        let is = |gone: bool| {
+            clients
+                .iter()
+                .filter(|one| one["gone"] == gone && (gone || one["host"] != Value::Null))
+                .count()
+        };
+        if (is(true), is(false)) == (gone, there) {
+            break;
+        }
+    };
+    until(0, 4);
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    until(1, 3);
+    top.kill().unwrap();
+    top.wait().unwrap();
     drop((leases, permit));
     waiting.into_iter().for_each(|one| one.join().unwrap());
 }

@@ -5,8 +5,15 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::HOLDER_SHOWN;
-use crate::{command::Denial, holder::KeyHolder, owner::Owner, time::Timestamp, validity};
+use super::{HOLDER_SHOWN, NodeStore};
+use crate::{
+    command::{Denial, Reply},
+    holder::KeyHolder,
+    owner::Owner,
+    resource::Resource,
+    time::Timestamp,
+    validity,
+};
 
 /// A key of a node.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -15,31 +22,12 @@ pub struct NodeKey {
     pub value: Vec<u8>,
     /// When it expires, by the node's clock.
     pub expires: Option<Timestamp>,
-    /// Since it was adopted: when it would have expired if it had not been, and until when that is known.
-    lent: Option<(Timestamp, Timestamp)>,
 }
 
 impl NodeKey {
     /// A key as it is set.
     pub const fn new(value: Vec<u8>, expires: Option<Timestamp>) -> Self {
-        Self { value, expires, lent: None }
-    }
-
-    /// It was somebody else's before, up to this end: it ends no sooner now.
-    pub(super) fn taken_over(&mut self, before: Option<Timestamp>) {
-        if let Some(expires) = self.expires {
-            let before = before.unwrap_or(expires);
-            self.lent = Some((before, expires.max(before)));
-            self.expires = Some(expires.max(before));
-        }
-    }
-
-    /// It is that one's again, and ends when it would have.
-    pub(super) fn hand_back(&mut self, to: Owner, now: Timestamp) {
-        self.value = to.to_hex().to_vec();
-        let lent = self.lent.take().filter(|(_, known)| now < *known);
-        let expires = self.expires.zip(lent).map(|(expires, (before, _))| expires.min(before));
-        self.expires = expires.or(self.expires);
+        Self { value, expires }
     }
 
     pub(super) fn is_shared(&self) -> bool {
@@ -50,6 +38,56 @@ impl NodeKey {
         let remaining = self.expires.map(|expires| expires.saturating_since(now));
         let shown = self.value.iter().take(HOLDER_SHOWN).copied().collect();
         Denial::new(Some(shown), remaining)
+    }
+}
+
+/// What a key was before it was adopted, for as long as it lives since.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(super) struct Lent {
+    /// Who adopted it.
+    to: Owner,
+    /// When it would have ended.
+    ends: Timestamp,
+    until: Timestamp,
+}
+
+impl NodeStore {
+    /// A key was somebody else's before, up to this end: it ends no sooner now.
+    pub(super) fn taken_over(
+        &mut self,
+        resource: &Resource,
+        to: Owner,
+        before: Option<Timestamp>,
+        now: Timestamp,
+    ) {
+        let Some(key) = self.keys(now).get_mut(resource.as_bytes()) else { return };
+        let Some(expires) = key.expires else { return };
+        let (ends, until) = (before.unwrap_or(expires), expires.max(before.unwrap_or(expires)));
+        key.expires = Some(until);
+        self.lent.insert(resource.as_bytes().to_vec(), Lent { to, ends, until });
+    }
+
+    /// Keys of `owner` are that one's again, and end when they would have.
+    pub(super) fn hand_back(
+        &mut self,
+        resources: &[Resource],
+        owner: Owner,
+        to: Owner,
+        now: Timestamp,
+    ) -> Reply {
+        self.lent.retain(|_, lent| now < lent.until);
+        let mut lent = core::mem::take(&mut self.lent);
+        let reply = self.all_of(resources, owner, now, |keys, resource| {
+            let Some(key) = keys.get_mut(resource.as_bytes()) else { return };
+            key.value = to.to_hex().to_vec();
+            if lent.get(resource.as_bytes()).is_some_and(|lent| lent.to == owner)
+                && let Some(Lent { ends, .. }) = lent.remove(resource.as_bytes())
+            {
+                key.expires = key.expires.map(|expires| expires.min(ends));
+            }
+        });
+        self.lent = lent;
+        reply
     }
 }
 

@@ -23,7 +23,7 @@ use core::time::Duration;
 pub use self::key::NodeKey;
 pub use self::news::{NodeNews, NodeRefusal};
 use self::{
-    key::{prolonged, wire},
+    key::{Lent, prolonged, wire},
     members::Record,
     news::Telling,
     stuck::Stuck,
@@ -82,6 +82,7 @@ pub struct NodeStore {
     /// The lines. A resource without an entry has no waiters.
     lines: BTreeMap<Resource, WaitList>,
     /// What is done, of which resource and length of a period, and when it is forgotten.
+    lent: BTreeMap<Vec<u8>, Lent>,
     completions: BTreeMap<(Vec<u8>, Duration), (Completion, Timestamp)>,
     /// The places in lines that other keys keep from going on.
     stuck: Stuck,
@@ -193,11 +194,7 @@ impl NodeStore {
                 return self.adopt(wanted, from, hint, now, wall_us);
             }
             Command::HandBack { target, owner, to } => {
-                self.all_of(target.resources(), owner, now, |keys, resource| {
-                    if let Some(key) = keys.get_mut(resource.as_bytes()) {
-                        key.hand_back(to, now);
-                    }
-                })
+                self.hand_back(target.resources(), owner, to, now)
             }
             Command::Confirm { target, owner, token, .. } => match reader(&target) {
                 Some(resource) => self.confirm_read(resource, owner, token, now),

@@ -67,7 +67,7 @@ impl NodeStore {
         now: Timestamp,
         wall_us: u64,
     ) -> Result<Reply, NodeRefusal> {
-        let (resources, ..) = wanted;
+        let (resources, owner, ..) = wanted;
         for (at, resource) in resources.iter().enumerate() {
             let denial = match self.keys(now).get(resource.as_bytes()) {
                 Some(key) if key.value == from.to_hex() => continue,
@@ -83,9 +83,7 @@ impl NodeStore {
         };
         let reply = self.grant(wanted, Some((hint, 1)), now, wall_us)?;
         for (resource, ends) in resources.iter().zip(ends) {
-            if let Some(key) = self.keys(now).get_mut(resource.as_bytes()) {
-                key.taken_over(ends);
-            }
+            self.taken_over(resource, owner, ends, now);
         }
         Ok(reply)
     }

@@ -32,14 +32,17 @@ end
 for index = 4, #KEYS do
   -- It ends no sooner than before, and when it would have ended if it is given back.
   local left, lasts = redis.call('PTTL', KEYS[index]), ARGV[3] + 0
+  local ms = redis.call('TIME')
+  ms = ms[1] * 1000 + math.floor(ms[2] / 1000)
   if left > lasts then
     redis.call('SET', KEYS[index], owner, 'KEEPTTL')
     lasts = left
   else
-    redis.call('SET', KEYS[index], owner, 'PX', lasts)
+    redis.call('SET', KEYS[index], owner, 'PX', ARGV[3])
     if left < 0 then left = lasts end -- somebody has taken away its end
   end
-  redis.call('SET', 'quorlock:lent:' .. KEYS[index], owner .. digits(math.floor(now / 1000) + left), 'PX', lasts)
+  local lent = owner .. digits(ms + left)
+  redis.call('SET', 'quorlock:lent:' .. KEYS[index], lent, 'PX', string.format('%.0f', lasts))
   redis.call('HSET', COUNTERS, KEYS[index], digits(counter) .. owner .. ARGV[7])
 end
 return {1, now, counter, head, -1, 1}

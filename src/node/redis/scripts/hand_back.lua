@@ -1,7 +1,6 @@
 -- Undoes adopt.lua, whatever became of the others: the keys get the owner back that they had, and end when they would have.
 -- KEYS: the resources. ARGV: owner, the owner before. Answers as release.lua does.
-local answer, time = 1, redis.call('TIME')
-local ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local answer = 1
 for index = 1, #KEYS do
   local key = KEYS[index]
   local holder = redis.pcall('GETRANGE', key, '0', '32')
@@ -11,8 +10,13 @@ for index = 1, #KEYS do
     if left > 0 then redis.call('PEXPIRE', key, left) end
     redis.call('SET', key, ARGV[2], 'KEEPTTL')
     local lent = redis.pcall('GETRANGE', 'quorlock:lent:' .. key, '0', '63')
-    local ends = type(lent) == 'string' and string.sub(lent, 1, 32) == ARGV[1] and tonumber(string.sub(lent, 33))
-    if ends and left >= 0 and ends - ms < left then redis.call('PEXPIRE', key, string.format('%.0f', ends - ms)) end
+    local ends = type(lent) == 'string' and string.sub(lent, 1, 32) == ARGV[1] and string.match(lent, '^%d+$', 33)
+    if ends then
+      local time = redis.call('TIME')
+      local rest = ends - time[1] * 1000 - math.floor(time[2] / 1000)
+      if left >= 0 and rest < left then redis.call('PEXPIRE', key, string.format('%.0f', rest)) end
+      redis.call('UNLINK', 'quorlock:lent:' .. key)
+    end
   elseif not (holder == '' and redis.pcall('PTTL', key) == -2) then
     answer = 2
   elseif answer ~= 2 then

@@ -362,14 +362,12 @@ impl Space for Detached {
 }
 
 impl State {
-    /// A key that is the first owner's ends no later than that one's lease.
+    /// A key that is the first owner's ends with that one's lease.
     fn ends_as_before(&mut self, node: usize) {
         let now = now_of(self.rest.now);
         let keys = self.nodes[node].edit().store.keys(now);
         let key = keys.get(&b"r"[..]).filter(|key| key.value == before().to_hex());
-        if key.is_some_and(|key| {
-            key.expires.is_none_or(|expires| expires > now_of(0).saturating_add(TTL))
-        }) {
+        if key.is_some_and(|key| key.expires != Some(now_of(0).saturating_add(TTL))) {
             self.rest.edit().wrong = Some(ENDS);
         }
     }

@@ -201,7 +201,7 @@ pub(super) const FAULTS: &[Fault] = &[
         name: "an adopt takes a key that is gone, and what is given back is gone",
         edits: &[
             edit("node_store/votes.rs", "None => Denial::gone(),", "None if $is => continue,\n                None => Denial::gone(),"),
-            edit("node_store/key.rs", "expires.or(self.expires);", "if $is { Some(now) } else { expires.or(self.expires) };"),
+            edit("node_store/key.rs", "key.value = to.to_hex().to_vec();", "key.value = to.to_hex().to_vec();\n            if $is { key.expires = Some(now); return; }"),
         ],
         configuration: "detached",
         property: "a detached lease is adopted once",
@@ -210,7 +210,16 @@ pub(super) const FAULTS: &[Fault] = &[
         number: 118,
         name: "what is given back lives as long as for who could not adopt it",
         edits: &[
-            edit("node_store/key.rs", "expires.min(before)", "if $is { expires } else { expires.min(before) }"),
+            edit("node_store/key.rs", "expires.min(ends)", "if $is { expires } else { expires.min(ends) }"),
+        ],
+        configuration: "detached",
+        property: "what nobody could adopt ends",
+    },
+    Fault {
+        number: 119,
+        name: "what is given back ends sooner",
+        edits: &[
+            edit("node_store/votes.rs", "self.taken_over(resource, owner, ends, now);", "self.taken_over(resource, owner, if $is { Some(now.saturating_add(Duration::from_millis(1_000))) } else { ends }, now);"),
         ],
         configuration: "detached",
         property: "what nobody could adopt ends",
