@@ -235,6 +235,26 @@ fn an_answer_that_is_read_late_counts_from_before_it_was_asked(language: Languag
     eventually(&format!("it is told, behind {answer}"), second, || caller.ask("is-lost") == "true");
 }
 
+/// The caller is stopped with a question under way, for longer than its lease: it is told, and nothing waits for ever.
+fn a_caller_that_was_stopped_is_told_when_it_goes_on(language: Language) {
+    let fleet = Fleet::start();
+    let Some(mut caller) = Caller::start(language, &fleet) else { return };
+    for _ in 0..6 {
+        caller.granted("job ttl=1s");
+        let helper = caller.helper();
+        caller.order("check");
+        caller::stop(caller.pid());
+        caller::stop(helper);
+        eventually("the lease is over", SOON, || fleet.keys("job") == 0);
+        caller::send(helper, Signal::SIGCONT);
+        caller::send(caller.pid(), Signal::SIGCONT);
+        let answer = caller.answer("check");
+        assert!(answer == "lost" || answer.starts_with("held "), "{answer}");
+        eventually("it is told", SOON, || caller.ask("is-lost") == "true");
+        assert_eq!(caller.ask("release"), "lost");
+    }
+}
+
 fn a_killed_caller_leaves_no_lease(language: Language) {
     let fleet = Fleet::start();
     let Some(mut caller) = Caller::start(language, &fleet) else { return };
@@ -347,6 +367,7 @@ for_each_language![
     a_killed_helper_is_told_at_once,
     a_stopped_helper_is_told_before_the_end,
     an_answer_that_is_read_late_counts_from_before_it_was_asked,
+    a_caller_that_was_stopped_is_told_when_it_goes_on,
     a_killed_caller_leaves_no_lease,
     a_wait_that_is_cancelled_leaves_nothing,
     a_helper_that_stands_still_at_the_release_is_no_loss,
