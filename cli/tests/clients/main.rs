@@ -115,8 +115,11 @@ fn a_helper_that_is_mute_or_says_too_much_is_not_believed(language: Language) {
         format!("echo '{again}'\necho '{again}'"),
         again.replace("\"1\"", "\"other\"").replace('{', "echo '{").replace('}', "}'"),
         "read -r line\nexec >&-".to_owned(),
+        // An answer that is over when it comes, though the one before is not.
+        format!("sleep 3\n{}", held_for(1_500).split_once('\n').unwrap().1),
     ] {
-        let (_dir, mut caller) = start(&format!("{}\n{more}", held_for(1_500))).unwrap();
+        let first = held_for(if more.starts_with("sleep") { 6_000 } else { 1_500 });
+        let (_dir, mut caller) = start(&format!("{first}\n{more}")).unwrap();
         assert_eq!(caller.ask("hold job"), "granted 5");
         let told = || caller.ask("is-lost") == "true";
         eventually(&format!("it is told, behind {more}"), Duration::from_secs(30), told);
