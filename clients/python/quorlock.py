@@ -18,7 +18,7 @@ class Lease:
     """Waits until it holds `name`, by options of `quorlock hold --help`, as in wait="1m", try_=True, also=["b", "c"]; without
     `wait` as long as it takes, or until `cancel`, an Event, is set. It has resource, owner, token (larger than that of every
     lease before; of every one of its slot, where it has one; readers share theirs), also, slot, term; `released`; and `lost`,
-    with `wait` and `is_set`, for when it is over, by a release too. All threads may use it, and no forked child: it is its parent's."""
+    with `wait` and `is_set`, for its end, by a release too. All threads may use it, and no forked child: it is its parent's."""
     def __init__(self, name, *, program=None, cancel=None, **options):
         line = [program or os.environ.get("QUORLOCK_BIN") or "quorlock", "hold", "--json", "--caller", str(os.getpid())]
         if not isinstance(name, (str, bytes)):
