@@ -1,4 +1,4 @@
-//! What the nodes have of keys or lines: one node after the other, page by page.
+//! What nodes have of keys or lines, page by page: of several, one after the other.
 //!
 //! It decides how fast nodes are asked. It must never ask a node without a pause, and changes nothing.
 

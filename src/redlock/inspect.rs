@@ -89,9 +89,10 @@ impl Redlock {
     /// The lines in which clients wait for resources and semaphores whose names match `pattern`, as of
     /// [`resources`](Redlock::resources): how many, who, and since when. The longest line is the first.
     ///
-    /// Each node is asked in turn, as for [`resources`](Redlock::resources), and with the same right. A client is told that
-    /// stands in a line on a quorum of the nodes. It stands there once, however many of its callers wait, and not before its
-    /// first attempt was in vain: who waits for some milliseconds may be missed. Since when is told by the clocks of the
+    /// All nodes are asked at once, each as for [`resources`](Redlock::resources), with the same right beside those for
+    /// waiting. A client is told that stands in a line on a quorum of the nodes. It stands there once for reading and once for
+    /// all else, however many of its callers wait, and not before its first attempt was in vain: who waits for some
+    /// milliseconds may be missed. Since when is told by the clocks of the
     /// nodes.
     ///
     /// ```

@@ -1,6 +1,6 @@
 //! `quorlock top`: the resources for which most clients wait, who has them, and who waits, told again and again.
 //!
-//! It decides how often the nodes are asked, and when it ends. What it shows stands in `shown`.
+//! It decides how often the nodes are asked, and when it ends. What it sees and shows stands in `seen` and `table`.
 
 mod seen;
 mod table;

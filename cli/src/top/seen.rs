@@ -1,7 +1,7 @@
 //! One look of `top`: the lines, the holders of what they are for, and the hosts of those who wait.
 //!
 //! It decides of which resources the holder is asked, and when the nodes are asked for their clients. It must never ask for
-//! these at each look: a server with many connections has a long list.
+//! these more often than `HOSTS_EVERY`: a server with many connections has a long list.
 
 use std::{
     collections::HashMap,

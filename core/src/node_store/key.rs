@@ -64,6 +64,7 @@ impl NodeStore {
         let Some(expires) = key.expires else { return };
         let (ends, until) = (before.unwrap_or(expires), expires.max(before.unwrap_or(expires)));
         key.expires = Some(until);
+        self.lent.retain(|_, lent| now < lent.until);
         self.lent.insert(resource.as_bytes().to_vec(), Lent { to, ends, until });
     }
 
