@@ -19,10 +19,11 @@
 //!   place in the lines, to read beside one for all else. It names itself where that place is first and no request
 //!   waits with it.
 //! - **T4** Whatever hints come or are lost, a round begins within a poll, and the first in the line begins one when
-//!   the keys in the way will have expired on a quorum.
+//!   the keys in the way will have expired on a quorum, also where those of a minority keep it from one.
 //! - **T5** Rounds back off exponentially, up to a limit that is small beside a poll. They do so after wake-ups without
 //!   a grant, and after rounds that find neither a holder nor another first in the line, or a holder whose key is about
-//!   to end. The first round that is lost because nodes must be looked at is followed by another one at once.
+//!   to end. Where such a key has ended, they begin anew. The first round that is lost because nodes must be looked at
+//!   is followed by another one at once.
 //! - **T6** Where fewer than a quorum of nodes have a line, it says so, and the pauses are those of a client without
 //!   one.
 //! - **T7** A lost round is heard out before it is undone only where one holder has the key on a quorum and no node has
@@ -120,6 +121,8 @@ pub struct Waiter {
     poll: Timestamp,
     /// When it begins without a hint.
     limit: Timestamp,
+    /// When the keys in the way end, where `limit` is by that and not by the pauses.
+    ends: Option<Timestamp>,
     /// When it begins by hints.
     called: Option<Timestamp>,
 }
@@ -146,6 +149,7 @@ impl Waiter {
             lost_at: None,
             poll: Timestamp::ORIGIN,
             limit: Timestamp::ORIGIN,
+            ends: None,
             called: None,
         }
     }
@@ -175,6 +179,9 @@ impl Waiter {
         let grace = self.first.map_or(Duration::ZERO, |first| self.grace_of(first.client));
         let late = self.first.take_if(|first| now.saturating_since(first.since) >= grace);
         self.awakened = self.nodes.wake();
+        if self.ends.take().is_some_and(|ends| ends <= now) {
+            self.unclear = 0;
+        }
         let is_next = self.nodes.is_next_somewhere();
         self.nodes.begin_round();
         (self.lost_at, self.called) = (None, None);

@@ -46,16 +46,17 @@ impl Waiter {
         self.poll = lost_at.saturating_add(poll);
         // Clients behind leave it to the first, and come one after the other where it does not come.
         let place = self.rank.unwrap_or(0).min(FAR);
+        let free_at = self.nodes.free_at(lost_at);
+        let behind = grace.saturating_mul(place * 2 + 1) / 2;
+        self.ends = None;
         self.limit = if self.nodes.are_held() {
             self.first = None;
-            let free_at = self.nodes.free_at(lost_at);
             if free_at.is_none_or(|at| at > lost_at.saturating_add(grace)) {
                 self.unclear = 0;
             }
             // Keys that are about to end may be set again and again.
             let soon = self.doubled(self.unclear.saturating_sub(1).min(UNCLEAR)) / 2;
-            let after = soon.max(grace.saturating_mul(place * 2 + 1) / 2);
-            free_at.map_or(self.poll, |at| at.saturating_add(after))
+            free_at.map_or(self.poll, |at| at.saturating_add(soon.max(behind)))
         } else {
             let first = self.nodes.first_by_answers();
             self.first = self.keep_first(first, false, now);
@@ -65,7 +66,12 @@ impl Waiter {
             self.before = first.or(self.before);
             let times = self.unclear.saturating_sub(1).min(UNCLEAR);
             let soon = self.doubled(times).saturating_mul(place.clamp(1, PATIENT));
-            lost_at.saturating_add(spread(soon, self.random))
+            let limit = lost_at.saturating_add(spread(soon, self.random));
+            // A key that a minority has kept, as of a node that was down, is not slept past.
+            let is_ahead = |at: &Timestamp| *at > lost_at.saturating_add(grace);
+            let after = free_at.filter(is_ahead).map(|at| at.saturating_add(behind));
+            self.ends = after.filter(|after| *after < limit);
+            self.ends.unwrap_or(limit)
         };
         self.limit = self.limit.min(self.poll);
         self.heed(now);

@@ -397,6 +397,33 @@ fn t4_where_nobody_has_it_on_a_quorum_it_asks_again_soon_and_not_where_one_has()
     assert_eq!(world.next(), at(1_002));
 }
 
+/// A key is left on one node, another node is down and a third is free: nobody has it on a quorum, and all know when it ends.
+#[test]
+fn t4_it_comes_when_the_key_of_a_minority_ends_where_that_keeps_it_from_a_quorum() {
+    let left = |millis| {
+        let holder = Some(b"left".as_slice().into());
+        Denial::new(holder, Some(Duration::from_millis(millis))).in_line(1, Some(0))
+    };
+    let mut world = World::new(3);
+    world.0.begin_round(at(0));
+    let answered = |world: &mut World, millis, denial: Denial| {
+        let answers = [LineAnswer::Granted, LineAnswer::Denied(&denial), LineAnswer::Failed];
+        let next = world.answered(answers.into_iter().enumerate(), millis, 0).unwrap();
+        // An answer that comes late plans the same.
+        world.0.handle_late_answer(node(2), LineAnswer::Failed, at(millis));
+        assert_eq!(world.0.next_round(at(millis)), next);
+        world.0.begin_round(next);
+        next.saturating_since(at(millis)).as_millis()
+    };
+    assert_eq!(answered(&mut world, 1, left(2_000)), 0, "it stands there at once");
+    for (round, pause) in [(100, 4), (200, 8), (300, 16), (400, 32), (500, 64)] {
+        assert_eq!(answered(&mut world, round, left(2_000 - round)), pause);
+    }
+    assert_eq!(answered(&mut world, 1_900, left(20)), 21, "it does not sleep past the end");
+    assert_eq!(answered(&mut world, 2_000, left(2_000)), 2, "who takes it then is somebody else");
+    assert_eq!(answered(&mut world, 2_100, left(2_000)), 4);
+}
+
 #[test]
 fn t4_a_connection_that_was_lost_or_is_back_makes_it_ask_soon() {
     let mut world = World::waiting();
