@@ -7,7 +7,7 @@ use std::{
 
 use quorlock_harness::{Cluster, Server, eventually, redis};
 
-use super::{MS, SOON};
+use super::{MS, RESOURCE, SOON};
 
 /// Every line that there is.
 pub(crate) const LINES: &str = "quorlock:line:*";
@@ -31,6 +31,18 @@ pub(crate) fn are(cluster: &Cluster, waiters: usize) -> bool {
     let answers = cluster.iter().filter(|server| server.is_running() && !server.is_paused());
     let agree = answers.filter(|server| waiting(server) == waiters);
     agree.count() > cluster.len() / 2
+}
+
+/// Who is the first that waits for the resource on a quorum of the nodes, if anybody is.
+pub(crate) fn first(cluster: &Cluster) -> Option<Vec<u8>> {
+    let line = format!("quorlock:line:{RESOURCE}");
+    let first = |server: &Server| {
+        let range = ["ZRANGEBYSCORE", &line, "0", "+inf", "LIMIT", "0", "1"];
+        redis::from_redis_value::<Vec<Vec<u8>>>(server.run(&range)).unwrap().pop()
+    };
+    let firsts: Vec<Option<Vec<u8>>> = cluster.iter().map(first).collect();
+    let named = |one: &&Option<Vec<u8>>| firsts.iter().filter(|other| other == one).count();
+    firsts.iter().find(|one| named(one) > cluster.len() / 2).cloned().flatten()
 }
 
 /// Waits until so many do.
