@@ -191,6 +191,14 @@ pub enum Command {
 }
 
 impl Command {
+    /// What undoes a vote for `owner`: of an adopt, the keys go back to the owner before.
+    pub(crate) const fn undo(target: Target, owner: Owner, from: Option<Owner>) -> Self {
+        match from {
+            Some(to) => Self::HandBack { target, owner, to },
+            None => Self::Release { target, owner, keep: None },
+        }
+    }
+
     /// The target; `None` for a place in a line.
     pub const fn target(&self) -> Option<&Target> {
         match self {

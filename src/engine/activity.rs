@@ -39,4 +39,11 @@ impl Engine {
         self.active.tasks.fetch_add(1, Ordering::AcqRel);
         Counted { engine: Arc::clone(self) }
     }
+
+    /// Tells a waiting close if all work under way has ended.
+    pub(super) fn tell_settled(&self) {
+        if self.closed.load(Ordering::Acquire) && self.client.lock().under_way() == 0 {
+            self.active.ended.notify_waiters();
+        }
+    }
 }

@@ -9,7 +9,7 @@ use std::{
     future::poll_fn,
     iter,
     pin::pin,
-    sync::{Arc, Weak, atomic::Ordering},
+    sync::{Arc, Weak},
     task::{Context, Poll},
     time::Duration,
 };
@@ -98,13 +98,6 @@ impl Engine {
             turn: turn_of(self.unloaded.round_trip()),
             round_trip: self.round_trip.round_trip(),
             clocks: &[],
-        }
-    }
-
-    /// Tells a waiting close if all work under way has ended.
-    pub(super) fn tell_settled(&self) {
-        if self.closed.load(Ordering::Acquire) && self.client.lock().under_way() == 0 {
-            self.active.ended.notify_waiters();
         }
     }
 

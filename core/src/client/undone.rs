@@ -8,7 +8,7 @@ use crate::{
     command::Command,
     node_set::NodeSet,
     owner::Owner,
-    round::{RoundLoss, undo},
+    round::RoundLoss,
     target::Target,
     time::Timestamp,
     validity::{self, Drift},
@@ -54,7 +54,7 @@ impl Undone {
     pub(super) fn command(&self, keep: Option<Duration>) -> Command {
         let (target, owner) = (self.target.clone(), self.owner);
         match (keep, self.from) {
-            (None, from) => undo(target, owner, from),
+            (None, from) => Command::undo(target, owner, from),
             (keep, _) => Command::Release { target, owner, keep },
         }
     }

@@ -19,7 +19,6 @@ use crate::{
     fencing::{FencingToken, TokenRange},
     footprint::Footprint,
     node_set::NodeSet,
-    owner::Owner,
     slots::Slots,
     target::Target,
     time::Timestamp,
@@ -108,7 +107,7 @@ impl Round {
             let footprint = self.others.as_deref_mut().or(self.footprint.as_mut());
             let node = footprint?.poll_release()?.node;
             let (target, owner) = (self.undone_at(node)?, self.spec.owner);
-            Some((node, undo(target, owner, self.spec.from)))
+            Some((node, Command::undo(target, owner, self.spec.from)))
         })
     }
 
@@ -395,13 +394,5 @@ impl Round {
             }
         }
         footprint.handle_lost();
-    }
-}
-
-/// What undoes a vote of a round that was lost.
-pub(crate) const fn undo(target: Target, owner: Owner, from: Option<Owner>) -> Command {
-    match from {
-        Some(to) => Command::HandBack { target, owner, to },
-        None => Command::Release { target, owner, keep: None },
     }
 }

@@ -10,13 +10,13 @@ mod spec;
 mod tally;
 mod vote;
 
+pub(super) use self::vote::IMPLAUSIBLY_AHEAD;
 pub use self::{
     acquire::Round,
     quorum::{Quorum, Verdict},
     spec::RoundSpec,
     tally::{ExtendSpec, Tally},
 };
-pub(super) use self::{acquire::undo, vote::IMPLAUSIBLY_AHEAD};
 
 /// Why a round was lost.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
