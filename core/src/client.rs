@@ -48,6 +48,7 @@ mod grants;
 mod leaving;
 mod on_nodes;
 mod passing;
+mod predecessor;
 mod queues;
 mod releasing;
 mod renewals;
@@ -84,7 +85,7 @@ pub use self::{
     calls::{Answer, CallId, Fails, Moment, Said, Sending, Told, Transmit},
     ending::End,
     events::Event,
-    found::{Met, RoundAsked, RoundStart},
+    found::{Met, Predecessor, RoundAsked, RoundStart},
     passing::Passed,
     queues::{Came, Late},
     releasing::ReleaseId,
@@ -230,6 +231,8 @@ struct Grant<G, E> {
     /// The note beside its key.
     note: Option<Note>,
     footprint: FootprintId,
+    /// The owner whose keys were taken over.
+    from: Option<Predecessor>,
     /// The queue of the request that won it.
     queue: QueueId,
     /// The queue and place under which it may be handed on.

@@ -280,3 +280,79 @@ fn a_node_that_forgets_takes_no_more_than_its_own_vote() {
         world.pass(2 * TTL);
     }
 }
+
+/// Where an hour is left, and what a node keeps of it is in the way for as long.
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn with_an_hour() -> (Fixture, Redlock, DetachedLease) {
+    let world = Fixture::with(TTL, |it| it.max_ttl(HOUR));
+    let other = world.other_process(|it| it.ttl(TTL).max_ttl(HOUR).wait(SECOND));
+    let detached = world.machine.sim.block_on(world.acquire("r").detach_for(HOUR)).unwrap();
+    assert_eq!(nodes_of(&world, &detached), 3);
+    (world, other, detached)
+}
+
+#[test]
+fn a_node_that_was_away_at_an_adoption_follows() {
+    for away in [SECOND, 200 * SECOND] {
+        let (world, other, detached) = with_an_hour();
+        world.nodes[2].disconnect();
+        world.pass(MS);
+        let lease = adopt(&world, &other, &detached).unwrap();
+        world.pass(away);
+        world.nodes[2].reconnect();
+        world.pass(2 * TTL);
+        assert_eq!(nodes_of(&world, &detached), 0);
+        let its = lease.owner().to_string().into_bytes();
+        assert_eq!(world.nodes[2].value("r"), Some(its), "a renewal has set it");
+        // Another one is away, and it is held by those two.
+        world.nodes[0].disconnect();
+        world.pass(2 * TTL);
+        lease.check().unwrap();
+        drop(lease);
+        world.pass(SECOND);
+        drop(world.machine.sim.block_on(other.try_acquire("r").into_future()).unwrap());
+    }
+}
+
+/// Another one had it there for a moment, and gives it back behind the release.
+#[test]
+fn what_another_adoption_gives_back_behind_one_that_was_won_does_not_stay() {
+    let (world, other, detached) = with_an_hour();
+    let lease = adopt(&world, &other, &detached).unwrap();
+    world.nodes[2].keep("r", &detached.owner().to_string(), HOUR);
+    world.pass(2 * TTL);
+    assert_eq!(nodes_of(&world, &detached), 0);
+    let its = lease.owner().to_string().into_bytes();
+    assert_eq!(world.nodes[2].value("r"), Some(its));
+}
+
+/// A key that was taken over lives for what was left of it, whatever the ttl is since.
+#[test]
+fn what_an_adoption_leaves_on_a_node_that_is_away_for_long_is_given_back_when_it_is_there() {
+    let (world, other, detached) = with_an_hour();
+    world.nodes[1..].iter().for_each(|node| node.hang());
+    {
+        let mut going = pin!(other.adopt(&detached).into_future());
+        let waker = noop_waker();
+        assert!(going.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        world.pass(10 * MS);
+        assert_eq!(nodes_of(&world, &detached), 2, "one has been taken over");
+        world.nodes[0].disconnect();
+        world.pass(MS);
+    }
+    world.nodes[1..].iter().for_each(|node| node.resume());
+    world.pass(200 * SECOND);
+    world.nodes[0].reconnect();
+    world.pass(10 * SECOND);
+    assert_eq!(nodes_of(&world, &detached), 3, "it is given back");
+
+    let lease = adopt(&world, &other, &detached).unwrap();
+    world.nodes[0].disconnect();
+    world.pass(MS);
+    drop(lease);
+    world.pass(200 * SECOND);
+    world.nodes[0].reconnect();
+    world.pass(10 * SECOND);
+    assert!(world.nodes.iter().all(|node| !node.has("r")), "it is released");
+}

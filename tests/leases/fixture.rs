@@ -264,6 +264,11 @@ impl OddNode {
         self.memory.set(key, "", Some(Duration::ZERO));
     }
 
+    /// Sets a key to this value, for this time.
+    pub(crate) fn keep(&self, key: &str, value: &str, ttl: Duration) {
+        self.memory.set(key, value, Some(ttl));
+    }
+
     /// Sets a key, as another program would that holds it.
     pub(crate) fn hold(&self, key: &str) {
         self.memory.set(key, "another program's", None);

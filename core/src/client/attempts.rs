@@ -91,7 +91,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
             marks,
             note,
             stand: begun.stand,
-            from: asked.from,
+            from: asked.from.map(|before| before.owner),
             target,
         };
         let mut attempt = Attempt {
@@ -102,6 +102,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
                 hold_at_least: asked.hold_at_least,
                 linger: asked.linger,
                 alone: asked.alone,
+                from: asked.from,
             },
             ask: Some(id),
             turn,
@@ -212,6 +213,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
             self.send_next(Outgoing::Attempt(id));
         } else if attempt.open == 0 && attempt.round.verdict() != Verdict::Pending {
             self.leave_where_denied(id);
+            self.release_predecessor(id);
             if let Some(attempt) = self.attempts.remove(id.0) {
                 let mut turn = attempt.turn;
                 self.give_turn_back(&mut turn);

@@ -6,7 +6,8 @@ use alloc::{boxed::Box, vec::Vec};
 use core::{mem, time::Duration};
 
 use super::{
-    Asks, Client, Event, Fails, FootprintId, Grant, GrantId, Moment, QueueId, Said, Timed, Traced,
+    Asks, Client, Event, Fails, FootprintId, Grant, GrantId, Moment, Predecessor, QueueId, Said,
+    Timed, Traced,
 };
 use crate::{
     command::NodeId,
@@ -30,6 +31,7 @@ pub(super) struct Terms {
     pub(super) hold_at_least: Option<Duration>,
     pub(super) linger: Duration,
     pub(super) alone: bool,
+    pub(super) from: Option<Predecessor>,
 }
 
 /// A grant to begin: what a round has won.
@@ -63,6 +65,7 @@ impl<G: Default, W, R, E> Client<G, W, R, E> {
             owner,
             note,
             footprint,
+            from: terms.from,
             queue,
             station,
             scheduled: None,

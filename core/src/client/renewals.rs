@@ -226,14 +226,22 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         }
         let Some(renewal) = self.renewals.remove(id.0) else { return };
         for (node, lease, said) in &renewal.others {
-            let is_gone = matches!(said, Said::Denied(denial) if denial.gone);
-            if let Some(Renewed { grant, tally, .. }) = renewal.leases.get(*lease)
-                && is_gone
-                && tally.verdict() == Verdict::Won
-                && let Some(found) = self.grants.get(grant.0)
-            {
+            let (Some(Renewed { grant, tally, .. }), Said::Denied(denial)) =
+                (renewal.leases.get(*lease), said)
+            else {
+                continue;
+            };
+            let Some(found) = self.grants.get(grant.0) else { continue };
+            if tally.verdict() != Verdict::Won {
+                continue;
+            }
+            if denial.gone {
                 let key_life = found.leases.key_life();
                 self.restore(*grant, *node, key_life, tally.deadline());
+            } else if let Some(before) = found.from {
+                // Another adoption may have given it back there: the next renewal finds it gone.
+                let target = found.target.clone();
+                self.release_of(before, target, [*node]);
             }
         }
         for lease in renewal.leases {
@@ -303,7 +311,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
             let undone = Undone {
                 target: found.target.clone(),
                 owner: found.owner,
-                key_life: found.leases.key_life(),
+                key_life: found.key_life(),
                 footprint: found.footprint,
                 from: None,
                 // A late restore is released, or kept for the lock-delay where the lease's own keys are.

@@ -8,7 +8,7 @@ use alloc::{collections::BTreeMap, vec, vec::Vec};
 
 use super::{
     AskId, Asks, AttemptId, Client, Fails, FootprintId, Said, attempts::Attempt, calls::Purpose,
-    undone::Undone,
+    predecessor::lasting, undone::Undone,
 };
 use crate::{
     command::{Command, NodeId},
@@ -171,7 +171,7 @@ impl<E> Attempt<E> {
         Undone {
             target: spec.target.clone(),
             owner: spec.owner,
-            key_life: spec.key_life(),
+            key_life: lasting(spec.key_life(), self.terms.from),
             footprint,
             from: spec.from,
             // Nobody has held it.

@@ -3,7 +3,7 @@
 //! It decides how long a key lives that is extended, taken over, or given back.
 
 use alloc::vec::Vec;
-use core::time::Duration;
+use core::{mem, time::Duration};
 
 use super::{HOLDER_SHOWN, NodeStore};
 use crate::{
@@ -77,17 +77,24 @@ impl NodeStore {
         now: Timestamp,
     ) -> Reply {
         self.lent.retain(|_, lent| now < lent.until);
-        let mut lent = core::mem::take(&mut self.lent);
+        let mut lent = mem::take(&mut self.lent);
+        let mut fences = mem::take(&mut self.fences);
         let reply = self.all_of(resources, owner, now, |keys, resource| {
             let Some(key) = keys.get_mut(resource.as_bytes()) else { return };
             key.value = to.to_hex().to_vec();
+            if let Some(counter) = fences.get_mut(resource.as_bytes())
+                && counter.owner == owner
+            {
+                // The counter stays, and is not of that one's grant.
+                (counter.owner, counter.note, counter.restored) = (to, None, true);
+            }
             if lent.get(resource.as_bytes()).is_some_and(|lent| lent.to == owner)
                 && let Some(Lent { ends, .. }) = lent.remove(resource.as_bytes())
             {
                 key.expires = key.expires.map(|expires| expires.min(ends));
             }
         });
-        self.lent = lent;
+        (self.lent, self.fences) = (lent, fences);
         reply
     }
 }

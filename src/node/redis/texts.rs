@@ -24,7 +24,7 @@ verb!(ACQUIRE "one", ACQUIRE_SET "set", ACQUIRE_ANY "any" =
 verb!(ACQUIRE_READ "read" =
     ("prelude.lua" "acquire_free.lua" "tools.lua" "line.lua" "readers.lua" "acquire.lua"));
 verb!(ADOPT "one" = ("prelude.lua" "tools.lua" "adopt.lua"));
-verb!(HAND_BACK "one" = ("hand_back.lua"));
+verb!(HAND_BACK "one" = ("prelude.lua" "hand_back.lua"));
 verb!(CONFIRM "one" = ("prelude.lua" "tools.lua" "confirm.lua"));
 verb!(CONFIRM_READ "read" = ("prelude.lua" "tools.lua" "readers.lua" "confirm.lua"));
 verb!(EXTEND "one", EXTEND_CLASSIC "classic" =

@@ -119,6 +119,15 @@ fn what_lives_for_longer_than_leases_do_is_cut_for_who_asks_for_less() {
         sets(0, 1, Some(250_005)),
         takes(1, One(0), "`theirs` for 250005 ms"),
     ]);
+    // Also where somebody had adopted it in vain.
+    kept(&[
+        takes_for(0, One(0), 250_005, "granted 101"),
+        adopts(1, 0, LONG, "granted 102"),
+        hands_back(1, 0, "done"),
+        held(0, "o0 for 250005 ms"),
+        takes(1, One(0), "o0 for 200000 ms"),
+        held(0, "o0 for 200000 ms"),
+    ]);
 }
 
 #[test]

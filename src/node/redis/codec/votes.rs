@@ -251,7 +251,7 @@ pub(in crate::node::redis) fn release(
 
 /// The answer is that of a release.
 pub(in crate::node::redis) fn hand_back(target: &Target, owner: Owner, to: Owner) -> Script<'_> {
-    let keys = List::Many(target.resources().iter().map(Resource::as_bytes).collect());
+    let keys = with_own(target.resources());
     let args = List::Two([Arg::Owner(owner), Arg::Owner(to)]);
     Script { source: &script::HAND_BACK, keys, lines: &[], args }
 }

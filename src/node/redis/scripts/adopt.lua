@@ -30,19 +30,19 @@ if counter > high_water then
   head = raise_high_water(etag, math.max(counter, math.min(hint + AHEAD / 2, now + AHEAD)), next_floor)
 end
 for index = 4, #KEYS do
-  -- It ends no sooner than before, and when it would have ended if it is given back.
+  -- It ends no sooner than before, and when it would have ended if it is given back. That is noted first: where this user may
+  -- not, nothing is done.
   local left, lasts = redis.call('PTTL', KEYS[index]), ARGV[3] + 0
-  local ms = redis.call('TIME')
+  local ends, ms = left, redis.call('TIME')
   ms = ms[1] * 1000 + math.floor(ms[2] / 1000)
+  if left < 0 then ends = lasts end -- somebody has taken away its end
+  local lives = string.format('%.0f', math.max(ends, lasts))
+  redis.call('SET', 'quorlock:lent:' .. KEYS[index], owner .. digits(ms + ends), 'PX', lives)
   if left > lasts then
     redis.call('SET', KEYS[index], owner, 'KEEPTTL')
-    lasts = left
   else
     redis.call('SET', KEYS[index], owner, 'PX', ARGV[3])
-    if left < 0 then left = lasts end -- somebody has taken away its end
   end
-  local lent = owner .. digits(ms + left)
-  redis.call('SET', 'quorlock:lent:' .. KEYS[index], lent, 'PX', string.format('%.0f', lasts))
   redis.call('HSET', COUNTERS, KEYS[index], digits(counter) .. owner .. ARGV[7])
 end
 return {1, now, counter, head, -1, 1}

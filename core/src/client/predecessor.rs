@@ -1,0 +1,74 @@
+//! The keys of an owner that has let go, on the nodes where an adoption did not take them over.
+//!
+//! It decides that they are released once the adoption is won: nobody can adopt them any more, and they would keep the
+//! new owner, and everybody behind it, from those nodes. It must never release them for a round that is not won.
+
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use super::{Asks, Client, Fails, Grant, Predecessor, Said, attempts::AttemptId, undone::Undone};
+use crate::{
+    command::{Granted, NodeId, Reply},
+    footprint::Footprint,
+    round::Verdict,
+    target::Target,
+};
+
+/// How long a node keeps keys that live for so long by themselves: those taken over end no sooner than before.
+pub(super) fn lasting(key_life: Duration, from: Option<Predecessor>) -> Duration {
+    from.map_or(key_life, |before| key_life.max(before.lasts))
+}
+
+impl<G, E> Grant<G, E> {
+    /// How long a node may keep its keys.
+    pub(super) fn key_life(&self) -> Duration {
+        lasting(self.leases.key_life(), self.from)
+    }
+}
+
+impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
+    /// All nodes have answered a round, or their time is up: where it was won, no other keeps the keys.
+    pub(super) fn release_predecessor(&mut self, id: AttemptId) {
+        let Some(attempt) = self.attempts.get(id.0) else { return };
+        let Some(before) = attempt.terms.from else { return };
+        if attempt.round.verdict() != Verdict::Won {
+            return;
+        }
+        let is_left = |said: &Said<E>| match said {
+            Said::Granted => false,
+            Said::Denied(denial) => !denial.gone,
+            _ => true,
+        };
+        let nodes = (0..).map(NodeId::new).zip(&attempt.said);
+        let nodes: Vec<NodeId> =
+            nodes.filter(|(_, said)| is_left(said)).map(|(node, _)| node).collect();
+        let target = attempt.round.spec().target.clone();
+        self.release_of(before, target, nodes);
+    }
+
+    /// Releases on these nodes what they have of it. A node that cannot be asked is followed for as long as it may.
+    pub(super) fn release_of(
+        &mut self,
+        before: Predecessor,
+        target: Target,
+        nodes: impl IntoIterator<Item = NodeId>,
+    ) {
+        let mut footprint = Footprint::new(self.settings.quorum.nodes());
+        for node in nodes {
+            footprint.handle_acquire_sent(node);
+            footprint.handle_acquire(node, &Ok(Reply::Granted(Granted::DONE)));
+        }
+        footprint.handle_given_back();
+        let footprint = self.add_footprint(footprint);
+        let undone = Undone {
+            target,
+            owner: before.owner,
+            key_life: before.lasts,
+            footprint,
+            from: None,
+            hold: None,
+        };
+        self.release_unwatched(undone, None);
+        self.let_go_of(footprint);
+    }
+}
