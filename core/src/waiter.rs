@@ -22,7 +22,8 @@
 //!   the keys in the way will have expired on a quorum, also where those of a minority keep it from one.
 //! - **T5** Rounds back off exponentially, up to a limit that is small beside a poll. They do so after wake-ups without
 //!   a grant, and after rounds that find neither a holder nor another first in the line, or a holder whose key is about
-//!   to end. Where such a key has ended, they begin anew. The first round that is lost because nodes must be looked at
+//!   to end. Where a key that kept it from a quorum has
+//!   ended, they begin anew, once in a poll. The first round that is lost because nodes must be looked at
 //!   is followed by another one at once.
 //! - **T6** Where fewer than a quorum of nodes have a line, it says so, and the pauses are those of a client without
 //!   one.
@@ -123,6 +124,8 @@ pub struct Waiter {
     limit: Timestamp,
     /// When the keys in the way end, where `limit` is by that and not by the pauses.
     ends: Option<Timestamp>,
+    /// When a round last began by such an end.
+    ended: Option<Timestamp>,
     /// When it begins by hints.
     called: Option<Timestamp>,
 }
@@ -150,6 +153,7 @@ impl Waiter {
             poll: Timestamp::ORIGIN,
             limit: Timestamp::ORIGIN,
             ends: None,
+            ended: None,
             called: None,
         }
     }
@@ -180,7 +184,7 @@ impl Waiter {
         let late = self.first.take_if(|first| now.saturating_since(first.since) >= grace);
         self.awakened = self.nodes.wake();
         if self.ends.take().is_some_and(|ends| ends <= now) {
-            self.unclear = 0;
+            (self.unclear, self.ended) = (0, Some(now));
         }
         let is_next = self.nodes.is_next_somewhere();
         self.nodes.begin_round();

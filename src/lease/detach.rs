@@ -21,7 +21,9 @@ impl Lease<Exclusive> {
     ///
     /// It asks no node. From whoever adopts it on, the fencing token is above this one, and nobody else has had the
     /// resource in between. Several may try to adopt it, from copies of its text: one succeeds at most. A lease that
-    /// nobody adopts is free when its time is over. An attempt that fails may lengthen that by its ttl.
+    /// nobody adopts is free when its time is over.
+    ///
+    /// [`hold_at_least`](crate::Acquire::hold_at_least) ends with it: who adopts the lease may ask for its own.
     ///
     /// There is no other way to a [`DetachedLease`]: of a lease that its holder still believes in
     /// it would make two holders. So a process that has crashed cannot take its resource back before its ttl is over.

@@ -224,3 +224,25 @@ fn what_cannot_be_adopted_ends_when_it_would_have() {
         eventually("it ends", SOON, || cluster.locks_left().is_empty());
     }
 }
+
+/// What gives a key back needs the note of its end: where that cannot be written, nothing is taken.
+#[test]
+fn an_adopter_who_may_not_note_the_end_takes_nothing() {
+    let cluster = Cluster::start(3);
+    let own =
+        ["node", "counters", "older", "line:*", "holder:*"].map(|it| format!("~quorlock:{it}"));
+    let rights = || own.iter().map(String::as_str).chain(["~lock:*", "&*", "+@all"]);
+    let urls: Vec<String> = cluster.iter().map(|server| server.user(rights())).collect();
+    let (one, other) = (connect(&cluster), connected(plain().nodes(urls)));
+    let lease = one.acquire("lock:job").ttl(5 * SECOND).blocking().unwrap();
+    let value = Some(lease.owner().to_string().into_bytes());
+    let detached = lease.detach().unwrap();
+    let refused = other.adopt(&detached).ttl(10 * SECOND).wait(SECOND).blocking().unwrap_err();
+    let AcquireError::NoQuorum { .. } = refused else { panic!("{refused}") };
+    assert!(refused.to_string().contains("the server refused the command"), "{refused}");
+    for server in &cluster {
+        assert_eq!(server.get("lock:job"), value);
+        assert!(server.pttl("lock:job") <= 5_100, "{}", server.pttl("lock:job"));
+    }
+    drop(one.adopt(&detached).blocking().unwrap());
+}

@@ -81,8 +81,9 @@ pub struct NodeStore {
     fences: BTreeMap<Vec<u8>, Counter>,
     /// The lines. A resource without an entry has no waiters.
     lines: BTreeMap<Resource, WaitList>,
-    /// What is done, of which resource and length of a period, and when it is forgotten.
+    /// What was adopted, by its resource, and when it would have ended.
     lent: BTreeMap<Vec<u8>, Lent>,
+    /// What is done, of which resource and length of a period, and when it is forgotten.
     completions: BTreeMap<(Vec<u8>, Duration), (Completion, Timestamp)>,
     /// The places in lines that other keys keep from going on.
     stuck: Stuck,

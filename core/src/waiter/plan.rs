@@ -67,8 +67,10 @@ impl Waiter {
             let times = self.unclear.saturating_sub(1).min(UNCLEAR);
             let soon = self.doubled(times).saturating_mul(place.clamp(1, PATIENT));
             let limit = lost_at.saturating_add(spread(soon, self.random));
-            // A key that a minority has kept, as of a node that was down, is not slept past.
-            let is_ahead = |at: &Timestamp| *at > lost_at.saturating_add(grace);
+            // A key that a minority has kept, as of a node that was down, is not slept past: once in a poll, since such keys
+            // may be set again and again, or their end may be put off.
+            let is_new = self.ended.is_none_or(|ended| lost_at >= ended.saturating_add(POLL));
+            let is_ahead = |at: &Timestamp| is_new && *at > lost_at.saturating_add(grace);
             let after = free_at.filter(is_ahead).map(|at| at.saturating_add(behind));
             self.ends = after.filter(|after| *after < limit);
             self.ends.unwrap_or(limit)

@@ -424,6 +424,43 @@ fn t4_it_comes_when_the_key_of_a_minority_ends_where_that_keeps_it_from_a_quorum
     assert_eq!(answered(&mut world, 2_100, left(2_000)), 4);
 }
 
+/// Keys that are set again and again, or whose end a clock puts off, are asked for no more often than without an end.
+#[test]
+fn t5_ends_that_do_not_come_or_come_again_and_again_make_it_ask_little_more_often() {
+    let rounds = |left: &dyn Fn(Duration) -> Duration, rank: u32, random: u8| {
+        let mut world = World::new(3);
+        world.0.begin_round(at(0));
+        let (mut now, mut rounds) = (at(0), 0);
+        while now < at(10_000) {
+            let holder = Some(b"left".as_slice().into());
+            let left = left(now.saturating_since(at(0)));
+            let denial = Denial::new(holder, Some(left)).in_line(1, Some(rank));
+            let answers = [LineAnswer::Granted, LineAnswer::Denied(&denial), LineAnswer::Failed];
+            let answers = answers.into_iter().enumerate().map(|(at, answer)| (node(at), answer));
+            let next = world.0.handle_lost_round(answers, &[], None, random, now).unwrap();
+            now = next.saturating_add(MS / 4);
+            world.0.begin_round(next);
+            rounds += 1;
+        }
+        rounds
+    };
+    for (rank, random) in [(0, 0), (0, 255), (3, 0), (3, 128)] {
+        let usual = rounds(&|_| Duration::from_secs(60), rank, random);
+        for millis in [3, 5, 8, 20, 60, 100] {
+            let period = millis * MS;
+            let again = |now: Duration| {
+                period.saturating_sub(Duration::from_nanos(
+                    u64::try_from(now.as_nanos() % period.as_nanos()).unwrap(),
+                ))
+            };
+            for count in [rounds(&|_| period, rank, random), rounds(&again, rank, random)] {
+                // Six more each second, which the pauses take that begin anew.
+                assert!(count <= usual + 80, "{count} beside {usual}: {millis} {rank} {random}");
+            }
+        }
+    }
+}
+
 #[test]
 fn t4_a_connection_that_was_lost_or_is_back_makes_it_ask_soon() {
     let mut world = World::waiting();
