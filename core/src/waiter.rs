@@ -22,9 +22,8 @@
 //!   the keys in the way will have expired on a quorum, also where those of a minority keep it from one.
 //! - **T5** Rounds back off exponentially, up to a limit that is small beside a poll. They do so after wake-ups without
 //!   a grant, and after rounds that find neither a holder nor another first in the line, or a holder whose key is about
-//!   to end. Where a key that kept it from a quorum has
-//!   ended, they begin anew, once in a poll. The first round that is lost because nodes must be looked at
-//!   is followed by another one at once.
+//!   to end. Where a key that kept it from a quorum has ended, they begin anew, once in a poll. The first round that is
+//!   lost because nodes must be looked at is followed by another one at once.
 //! - **T6** Where fewer than a quorum of nodes have a line, it says so, and the pauses are those of a client without
 //!   one.
 //! - **T7** A lost round is heard out before it is undone only where one holder has the key on a quorum and no node has
