@@ -242,6 +242,12 @@ impl Footprint {
         self.places.get(node.index()).is_none_or(Place::is_clear)
     }
 
+    /// Whether the key has stood there, or is set there again.
+    pub fn has_been_set(&self, node: NodeId) -> bool {
+        let place = self.places.get(node.index());
+        place.is_some_and(|place| place.acquire == Trace::Set || place.restored)
+    }
+
     /// The nodes on which the key may stand, now or later.
     pub fn may_stand(&self) -> impl Iterator<Item = NodeId> + '_ {
         let nodes = self.places.iter().enumerate();

@@ -144,6 +144,11 @@ impl<R> Unconfirmed<R> {
         next
     }
 
+    /// The data of each.
+    pub fn data_mut(&mut self) -> impl Iterator<Item = &mut R> {
+        self.due.iter_mut().chain(self.later.values_mut()).map(|(_, of)| of)
+    }
+
     /// How many are kept, without those under way.
     pub fn len(&self) -> usize {
         self.due.len().saturating_add(self.later.len())

@@ -67,7 +67,7 @@ impl Acquire<Exclusive> {
         // It stands in no queue of this process, so that it is neither handed on nor kept.
         let request = Self::of(engine, target, wait_policy);
         // No key outlives the longest ttl, whatever a renewal on a minority has added.
-        let lasts = request.engine.config.most_ttl().max(lease.left());
+        let lasts = request.engine.config.most_ttl();
         let from = Some(Predecessor { owner: lease.owner(), lasts });
         Self { from, linger: Duration::ZERO, ..request }
     }

@@ -315,6 +315,59 @@ fn a_node_that_was_away_at_an_adoption_follows() {
     }
 }
 
+/// It is given back before a renewal could find that node.
+#[test]
+fn a_node_that_was_away_for_all_of_an_adopted_lease_has_nothing_left_of_the_one_before() {
+    for away in [Duration::ZERO, 200 * SECOND] {
+        let (world, other, detached) = with_an_hour();
+        world.nodes[2].disconnect();
+        world.pass(MS);
+        let lease = adopt(&world, &other, &detached).unwrap();
+        world.pass(SECOND);
+        drop(lease);
+        world.pass(away);
+        world.nodes[2].reconnect();
+        world.pass(10 * SECOND);
+        assert!(world.nodes.iter().all(|node| !node.has("r")));
+        world.machine.sim.block_on(async move { other.close().await }).unwrap();
+    }
+    // One that is detached once more leaves nothing to wait for.
+    let (world, other, detached) = with_an_hour();
+    world.nodes[2].disconnect();
+    world.pass(MS);
+    drop(adopt(&world, &other, &detached).unwrap().detach().unwrap());
+    world.machine.sim.block_on(async move { other.close().await }).unwrap();
+}
+
+/// A round took a node and was lost, the next one is won without it, and that node is back later.
+#[test]
+fn what_a_lost_round_took_is_not_given_back_behind_one_that_was_won() {
+    let (world, other, detached) = with_an_hour();
+    world.nodes[..2].iter().for_each(|node| node.set(Manner::Refusing));
+    let lease = {
+        let mut going = Box::pin(other.adopt(&detached).wait(20 * SECOND).into_future());
+        let waker = noop_waker();
+        assert!(going.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        let is_taken = || nodes_of(&world, &detached) < 3;
+        (0..1_000)
+            .find(|_| {
+                is_taken() || {
+                    world.pass(MS / 10);
+                    false
+                }
+            })
+            .unwrap();
+        world.nodes[2].disconnect();
+        world.nodes[..2].iter().for_each(|node| node.set(Manner::Sound));
+        world.machine.sim.block_on(going).unwrap()
+    };
+    drop(lease);
+    world.pass(200 * SECOND);
+    world.nodes[2].reconnect();
+    world.pass(20 * SECOND);
+    assert!(world.nodes.iter().all(|node| !node.has("r")));
+}
+
 /// Another one had it there for a moment, and gives it back behind the release.
 #[test]
 fn what_another_adoption_gives_back_behind_one_that_was_won_does_not_stay() {

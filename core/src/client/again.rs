@@ -35,6 +35,14 @@ impl Default for Again {
     }
 }
 
+impl Again {
+    /// What is done of each.
+    pub(super) fn each(&mut self, change: impl Fn(&mut Undone)) {
+        self.releases.data_mut().for_each(&change);
+        self.sent.iter_mut().flatten().for_each(|(_, undone)| change(undone));
+    }
+}
+
 impl<G, W, R, E> Client<G, W, R, E> {
     /// How many releases a node has not confirmed, without those under way.
     pub fn unconfirmed(&self, node: NodeId) -> usize {

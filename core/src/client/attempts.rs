@@ -268,7 +268,9 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         let counter = begin.tokens.as_ref().map(TokenRange::last);
         let counter = counter.filter(|last| hint.is_some_and(|hint| hint < last.get()));
         let has_others = attempt.others.is_some();
+        let from = begin.terms.from;
         let grant = self.begin(begin, at);
+        from.into_iter().for_each(|from| self.consume(from));
         if let Some(attempt) = self.attempts.get_mut(id.0).filter(|_| has_others) {
             attempt.won = Some(grant);
         }

@@ -62,6 +62,10 @@ struct Asked<R, E> {
 }
 
 impl<R, E> Releasing<R, E> {
+    pub(super) const fn undone_mut(&mut self) -> &mut Undone {
+        &mut self.undone
+    }
+
     /// Until when to wait for answers beyond their own time limit; `None` once it is decided.
     pub(super) fn waits_until(&self, node_timeout: Duration) -> Option<Timestamp> {
         let asked = self.asked.as_ref()?;
@@ -89,6 +93,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
             hold: ended.lease.hold,
         };
         let queue = found.queue;
+        self.release_predecessor_of(grant);
         self.hold_footprint(undone.footprint);
         // A request for it here finds this release until it is sent.
         self.hold_queue(queue);

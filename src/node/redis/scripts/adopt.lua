@@ -31,7 +31,7 @@ if counter > high_water then
 end
 for index = 4, #KEYS do
   -- It ends no sooner than before, and when it would have ended if it is given back. That is noted first: where this user may
-  -- not, nothing is done.
+  -- not, no key is taken.
   local left, lasts = redis.call('PTTL', KEYS[index]), ARGV[3] + 0
   local ends, ms = left, redis.call('TIME')
   ms = ms[1] * 1000 + math.floor(ms[2] / 1000)
