@@ -16,7 +16,8 @@ impl Redlock {
     /// All settings of the request apply, and those of the lease before do not. A quorum of nodes must still have its
     /// keys. What a round takes in vain is given back to the detached lease, which ends when it would have. The keys of
     /// the adopted lease live on for what was left of the one before, where that is longer than the ttl. On a node that
-    /// cannot be told of a release they stand for as long. The adopted lease is not handed on inside the process.
+    /// cannot be told of a release they stand for as long; so do those of earlier owners on a node that was away for
+    /// several adoptions. The adopted lease is not handed on inside the process.
     ///
     /// It waits where nodes do not answer, or others try at the same time, up to the deadline. It does not wait for
     /// a holder: a lease that is over is an error at once, and one that is taken after a node timeout.

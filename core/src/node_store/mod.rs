@@ -115,7 +115,7 @@ struct Counter {
     value: u64,
     owner: Owner,
     note: Option<Note>,
-    /// Whether the owner's key was restored here, and the value is not of its grant.
+    /// Whether the owner's key was restored here or given back, and the value is not of its grant.
     restored: bool,
 }
 

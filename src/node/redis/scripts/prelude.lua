@@ -4,7 +4,7 @@
 --
 -- The counters are hashes: resource -> 16 digits of the counter, the 32 of the owner to whom it was granted, and the note of a
 -- holder with a label: 16 digits of its wall clock in us, and the label. An `r` stands before the note where the key was
--- restored, and the counter is somebody else's; the note of a leader begins with a `p`. They have no expiry, since a clock
+-- restored or given back, and the counter is somebody else's; the note of a leader begins with a `p`. They have no expiry, since a clock
 -- that jumps would then forget tokens; join.lua drops a whole generation at a time, and raises the floor above it.
 --
 -- One field is no resource: the head, a copy of what an acquire has to know of the marker. One command reads it with a

@@ -153,9 +153,11 @@ impl Actor {
         }
     }
 
-    pub(super) fn release(&mut self) -> Option<Command> {
+    /// Of its own keys, and of those that the owner before has where it has not got them.
+    pub(super) fn releases(&mut self) -> Vec<Command> {
         self.deadline = None;
-        Some(Command::Release { target: resource().into(), owner: self.owner.take()?, keep: None })
+        let release = |owner| Command::Release { target: resource().into(), owner, keep: None };
+        self.owner.take().into_iter().chain(self.from).map(release).collect()
     }
 
     /// Forgets what is over.

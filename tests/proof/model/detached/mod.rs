@@ -317,9 +317,10 @@ impl Space for Detached {
             }
             Step::Again(at) => next.actors[at].edit().end_round(),
             Step::GiveBack(at) => {
-                let command = next.actors[at].edit().release()?;
-                for node in &mut next.nodes {
-                    let _ = actor::execute(&mut node.edit().store, command.clone(), now);
+                for command in next.actors[at].edit().releases() {
+                    for node in &mut next.nodes {
+                        let _ = actor::execute(&mut node.edit().store, command.clone(), now);
+                    }
                 }
             }
         }
