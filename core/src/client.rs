@@ -85,7 +85,7 @@ pub use self::{
     calls::{Answer, CallId, Fails, Moment, Said, Sending, Told, Transmit},
     ending::End,
     events::Event,
-    found::{Met, Predecessor, RoundAsked, RoundStart},
+    found::{Met, RoundAsked, RoundStart},
     passing::Passed,
     queues::{Came, Late},
     releasing::ReleaseId,
@@ -124,6 +124,8 @@ pub struct ClientSettings {
     pub node_timeout: Duration,
     /// The allowance for clock rates.
     pub drift: Drift,
+    /// No key lives for longer.
+    pub max_ttl: Duration,
     /// Whether the limit on rounds under way adapts to the nodes' answers.
     pub adapts: bool,
     /// Whether every node counts ranges of tokens. Where one does not, each round asks for one token.
@@ -232,7 +234,7 @@ struct Grant<G, E> {
     note: Option<Note>,
     footprint: FootprintId,
     /// The owner whose keys were taken over.
-    from: Option<Predecessor>,
+    from: Option<Owner>,
     /// The queue of the request that won it.
     queue: QueueId,
     /// The queue and place under which it may be handed on.

@@ -107,8 +107,8 @@ pub use admission::{
 };
 pub use client::{
     Answer, AskId, Asks, CallId, Came, Client, ClientSettings, End, Event, Fails, GrantId, Lane,
-    Late, Met, Moment, Passed, Pause, Predecessor, QueueId, ReleaseId, Released, RenewalId,
-    RoundAsked, RoundStart, Said, Sending, Told, Transmit,
+    Late, Met, Moment, Passed, Pause, QueueId, ReleaseId, Released, RenewalId, RoundAsked,
+    RoundStart, Said, Sending, Told, Transmit,
 };
 pub use command::{Cause, Command, Denial, EpochMark, Failure, Granted, NodeId, Reply};
 pub use completion::{Completed, Completion, Period, WorkFound};

@@ -17,7 +17,7 @@ use crate::{
     error::AcquireError,
     kind::{Excludes, Exclusive, Kind, Lingers},
     lease::Lease,
-    protocol::{Predecessor, RenewalPolicy, Target, WaitPolicy},
+    protocol::{Owner, RenewalPolicy, Target, WaitPolicy},
     runtime::block_on,
     telemetry::Class,
 };
@@ -46,7 +46,7 @@ pub struct Acquire<K: Kind = Exclusive> {
     engine: Arc<Engine>,
     target: Result<Target, AcquireError>,
     /// The owner of a detached lease, where that is adopted.
-    from: Option<Predecessor>,
+    from: Option<Owner>,
     ttl: Duration,
     min_validity: Duration,
     wait_policy: WaitPolicy,

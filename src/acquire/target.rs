@@ -9,7 +9,7 @@ use crate::{
     engine::Engine,
     error::{Ability, AcquireError, NotAdopted, Reports},
     kind::{Exclusive, Shared, Slot},
-    protocol::{DetachedLease, Predecessor, Resource, ResourceSet, Slots, Target, WaitPolicy},
+    protocol::{DetachedLease, Resource, ResourceSet, Slots, Target, WaitPolicy},
 };
 
 impl Acquire<Exclusive> {
@@ -66,10 +66,7 @@ impl Acquire<Exclusive> {
         };
         // It stands in no queue of this process, so that it is neither handed on nor kept.
         let request = Self::of(engine, target, wait_policy);
-        // No key outlives the longest ttl, whatever a renewal on a minority has added.
-        let lasts = request.engine.config.most_ttl();
-        let from = Some(Predecessor { owner: lease.owner(), lasts });
-        Self { from, linger: Duration::ZERO, ..request }
+        Self { from: Some(lease.owner()), linger: Duration::ZERO, ..request }
     }
 }
 

@@ -182,9 +182,11 @@ impl Engine {
         )
         .with_members(settings.members.clone());
         let counts_ranges = nodes.iter().all(|slot| slot.node.counts_ranges());
-        let (node_timeout, drift) = (config.node_timeout, config.drift());
+        let (node_timeout, drift, max_ttl) =
+            (config.node_timeout, config.drift(), config.most_ttl());
+        let adapts = true;
         let settings_of_client =
-            ClientSettings { quorum, client, node_timeout, drift, adapts: true, counts_ranges };
+            ClientSettings { quorum, client, node_timeout, drift, max_ttl, adapts, counts_ranges };
         let here = SharedClient::new(process, settings_of_client);
         // The listener must not keep the engine alive: the engine keeps the fleet, and the fleet the listener.
         let listener = resources::listen(&fleet);

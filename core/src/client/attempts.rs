@@ -91,7 +91,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
             marks,
             note,
             stand: begun.stand,
-            from: asked.from.map(|before| before.owner),
+            from: asked.from,
             target,
         };
         let mut attempt = Attempt {
@@ -102,7 +102,6 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
                 hold_at_least: asked.hold_at_least,
                 linger: asked.linger,
                 alone: asked.alone,
-                from: asked.from,
             },
             ask: Some(id),
             turn,
@@ -241,9 +240,9 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         let Some(attempt) = self.attempts.get_mut(id.0) else { return };
         self.acquires.give_back(&mut attempt.turn, None, at.now);
         let Some(footprint) = attempt.footprint else { return };
-        let RoundSpec { target, owner, ttl, lock_delay, drift, note, hint, .. } =
+        let RoundSpec { target, owner, ttl, lock_delay, drift, note, hint, from, .. } =
             attempt.round.spec();
-        let hint = *hint;
+        let (hint, from) = (*hint, *from);
         let begin = Begin {
             target: target.clone(),
             owner: *owner,
@@ -259,6 +258,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
             tokens: attempt.round.tokens(),
             begun: attempt.begun,
             terms: attempt.terms,
+            from,
             footprint,
             queue: attempt.line.0,
             station: attempt.station,
@@ -268,7 +268,6 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         let counter = begin.tokens.as_ref().map(TokenRange::last);
         let counter = counter.filter(|last| hint.is_some_and(|hint| hint < last.get()));
         let has_others = attempt.others.is_some();
-        let from = begin.terms.from;
         let grant = self.begin(begin, at);
         from.into_iter().for_each(|from| self.consume(from));
         if let Some(attempt) = self.attempts.get_mut(id.0).filter(|_| has_others) {

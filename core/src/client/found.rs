@@ -17,22 +17,13 @@ use crate::{
     validity::Drift,
 };
 
-/// An owner that has let go of a lease, whose keys are taken over.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub struct Predecessor {
-    /// The owner.
-    pub owner: Owner,
-    /// For how long a node may still have its keys, also where they have another owner now.
-    pub lasts: Duration,
-}
-
 /// What a request asks for.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct RoundAsked {
     /// The target.
     pub target: Target,
     /// The owner that had it and has let it go, where it is taken over from that owner.
-    pub from: Option<Predecessor>,
+    pub from: Option<Owner>,
     /// For how long.
     pub ttl: Duration,
     /// The validity that a win must have left.

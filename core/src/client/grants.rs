@@ -6,8 +6,7 @@ use alloc::{boxed::Box, vec::Vec};
 use core::{mem, time::Duration};
 
 use super::{
-    Asks, Client, Event, Fails, FootprintId, Grant, GrantId, Moment, Predecessor, QueueId, Said,
-    Timed, Traced,
+    Asks, Client, Event, Fails, FootprintId, Grant, GrantId, Moment, QueueId, Said, Timed, Traced,
 };
 use crate::{
     command::NodeId,
@@ -31,7 +30,6 @@ pub(super) struct Terms {
     pub(super) hold_at_least: Option<Duration>,
     pub(super) linger: Duration,
     pub(super) alone: bool,
-    pub(super) from: Option<Predecessor>,
 }
 
 /// A grant to begin: what a round has won.
@@ -44,6 +42,8 @@ pub(super) struct Begin {
     pub(super) tokens: Option<TokenRange>,
     pub(super) begun: Timestamp,
     pub(super) terms: Terms,
+    /// The owner whose keys were taken over.
+    pub(super) from: Option<Owner>,
     pub(super) footprint: FootprintId,
     pub(super) queue: QueueId,
     pub(super) station: Option<(QueueId, Place)>,
@@ -53,7 +53,7 @@ impl<G: Default, W, R, E> Client<G, W, R, E> {
     /// Begins a grant with its first lease.
     pub(super) fn begin(&mut self, begin: Begin, at: &Moment<'_>) -> GrantId {
         let Begin { target, owner, note, lock_delay, lifecycle, tokens, begun, .. } = begin;
-        let Begin { terms, footprint, queue, station, .. } = begin;
+        let Begin { terms, from, footprint, queue, station, .. } = begin;
         let (cohort, token) = Cohort::begin(tokens, begun);
         let keeps_until = terms.hold_at_least.map(|least| at.steady.saturating_add(least));
         let of_first = (terms.linger, lock_delay, terms.alone);
@@ -65,7 +65,7 @@ impl<G: Default, W, R, E> Client<G, W, R, E> {
             owner,
             note,
             footprint,
-            from: terms.from,
+            from,
             queue,
             station,
             scheduled: None,

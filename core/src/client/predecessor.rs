@@ -7,33 +7,31 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::{
-    Asks, Client, Fails, Grant, GrantId, Predecessor, Said, attempts::AttemptId, undone::Undone,
-};
+use super::{Asks, Client, Fails, Grant, GrantId, Said, attempts::AttemptId, undone::Undone};
 use crate::{
     command::{Granted, NodeId, Reply},
     footprint::Footprint,
+    owner::Owner,
     round::Verdict,
     target::Target,
 };
 
 /// How long a node keeps keys that live for so long by themselves: those taken over end no sooner than before.
-pub(super) fn lasting(key_life: Duration, from: Option<Predecessor>) -> Duration {
-    from.map_or(key_life, |before| key_life.max(before.lasts))
+pub(super) fn lasting(key_life: Duration, from: Option<Owner>, max_ttl: Duration) -> Duration {
+    if from.is_some() { key_life.max(max_ttl) } else { key_life }
 }
 
 impl<G, E> Grant<G, E> {
     /// How long a node may keep its keys.
-    pub(super) fn key_life(&self) -> Duration {
-        lasting(self.leases.key_life(), self.from)
+    pub(super) fn key_life(&self, max_ttl: Duration) -> Duration {
+        lasting(self.leases.key_life(), self.from, max_ttl)
     }
 }
 
 impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
     /// An adoption was won: what earlier rounds took of it is released, and no longer given back.
-    pub(super) fn consume(&mut self, from: Predecessor) {
-        let consume =
-            |undone: &mut Undone| undone.from = undone.from.filter(|it| *it != from.owner);
+    pub(super) fn consume(&mut self, from: Owner) {
+        let consume = |undone: &mut Undone| undone.from = undone.from.filter(|it| *it != from);
         self.releasing.iter_mut().for_each(|(_, releasing)| consume(releasing.undone_mut()));
         self.again.iter_mut().for_each(|again| again.each(consume));
     }
@@ -41,7 +39,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
     /// All nodes have answered a round, or their time is up. Where it was won, those that denied have it still.
     pub(super) fn release_predecessor(&mut self, id: AttemptId) {
         let Some(attempt) = self.attempts.get(id.0) else { return };
-        let Some(before) = attempt.terms.from else { return };
+        let Some(before) = attempt.round.spec().from else { return };
         if attempt.round.verdict() != Verdict::Won {
             return;
         }
@@ -74,7 +72,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
     /// Releases on these nodes what they have of it. A node that does not answer is followed for as long as it may.
     pub(super) fn release_of(
         &mut self,
-        before: Predecessor,
+        before: Owner,
         target: Target,
         nodes: impl IntoIterator<Item = NodeId>,
     ) {
@@ -87,8 +85,8 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         let footprint = self.add_footprint(footprint);
         let undone = Undone {
             target,
-            owner: before.owner,
-            key_life: before.lasts,
+            owner: before,
+            key_life: self.settings.max_ttl,
             footprint,
             from: None,
             hold: None,

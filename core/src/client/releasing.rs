@@ -87,7 +87,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
         let undone = Undone {
             target: found.target.clone(),
             owner: found.owner,
-            key_life: found.key_life(),
+            key_life: found.key_life(self.settings.max_ttl),
             footprint: found.footprint,
             from: None,
             hold: ended.lease.hold,

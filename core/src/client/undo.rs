@@ -5,6 +5,7 @@
 //! comes. The footprint knows where something may stand.
 
 use alloc::{collections::BTreeMap, vec, vec::Vec};
+use core::time::Duration;
 
 use super::{
     AskId, Asks, AttemptId, Client, Fails, FootprintId, Said, attempts::Attempt, calls::Purpose,
@@ -46,7 +47,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
             if attempt.round.is_any() && !is_won {
                 self.undo_slots(id, footprint);
             } else {
-                let undone = attempt.undone(footprint);
+                let undone = attempt.undone(footprint, self.settings.max_ttl);
                 self.release_unwatched(undone, None);
             }
         }
@@ -61,7 +62,7 @@ impl<G: Default, W: Asks<E>, R, E: Fails> Client<G, W, R, E> {
             let (filled_in, won) = (attempt.round.is_filled_in(order.node), attempt.won);
             let (until, key_life) = (attempt.round.deadline(), attempt.round.spec().key_life());
             if let Some(target) = attempt.round.undone_at(order.node) {
-                let undone = Undone { target, ..attempt.undone(footprint) };
+                let undone = Undone { target, ..attempt.undone(footprint, self.settings.max_ttl) };
                 self.release_ordered(undone, vec![order], None);
             }
             // Gives a node that took another slot the won one, so that the nodes stay in agreement.
@@ -166,12 +167,12 @@ impl<G, W, R, E> Client<G, W, R, E> {
 }
 
 impl<E> Attempt<E> {
-    fn undone(&self, footprint: FootprintId) -> Undone {
+    fn undone(&self, footprint: FootprintId, max_ttl: Duration) -> Undone {
         let spec = self.round.spec();
         Undone {
             target: spec.target.clone(),
             owner: spec.owner,
-            key_life: lasting(spec.key_life(), self.terms.from),
+            key_life: lasting(spec.key_life(), spec.from, max_ttl),
             footprint,
             from: spec.from,
             // Nobody has held it.

@@ -73,6 +73,7 @@ impl Handle {
             client: ClientId::new([number; 8]),
             node_timeout: Duration::from_millis(500),
             drift: Drift::new(0, Duration::ZERO),
+            max_ttl: Duration::from_secs(60),
             adapts: false,
             counts_ranges: true,
         });

@@ -101,6 +101,7 @@ impl Client {
             client: id(number),
             node_timeout: Duration::from_millis(500),
             drift: Drift::new(0, Duration::ZERO),
+            max_ttl: Duration::from_secs(60),
             adapts: false,
             counts_ranges: true,
         });

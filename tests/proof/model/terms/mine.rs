@@ -75,6 +75,7 @@ impl Mine {
             client: ClientId::new([number; 8]),
             node_timeout: Duration::from_millis(500),
             drift: setup.drift(),
+            max_ttl: Duration::from_secs(60),
             adapts: false,
             counts_ranges: true,
         });

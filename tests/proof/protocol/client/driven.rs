@@ -87,6 +87,7 @@ impl Mine {
             client,
             node_timeout: 500 * MS,
             drift: Drift::default(),
+            max_ttl: 60_000 * MS,
             adapts: true,
             counts_ranges: true,
         });
