@@ -226,9 +226,9 @@ impl<K: Kind> Acquire<K> {
     ///
     /// It holds whatever becomes of this process, unless it [detaches](crate::Lease::detach) the lease. A shorter ttl is
     /// raised to a little more than `least`, so that the keys outlive a process that ends right after the grant. (The
-    /// keys of a killed process stand for the ttl and any lock-delay.) A release tells the nodes to keep the key for the time left plus the allowance for drift, and stops
-    /// renewals. So others wait for at least `least` by the clock of this process, as long as no node's clock is faster
-    /// than it by more than the drift. They wait for at most `least` and that allowance where the release arrives. The
+    /// keys of a killed process stand for the ttl and any lock-delay.) A release tells the nodes to keep the key for the
+    /// time left plus the allowance for drift, and stops renewals. So others wait for at least `least` by the clock of
+    /// this process, as long as no node's clock is faster than it by more than the drift. They wait for at most `least` and that allowance where the release arrives. The
     /// time is longer by any sleep of this machine. It is longer by up to the ttl and any lock-delay where a node was
     /// not reached, or an earlier extension arrives after the release.
     ///

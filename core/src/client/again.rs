@@ -36,7 +36,7 @@ impl Default for Again {
 }
 
 impl Again {
-    /// What is done of each.
+    /// Changes each, also those under way.
     pub(super) fn each(&mut self, change: impl Fn(&mut Undone)) {
         self.releases.data_mut().for_each(&change);
         self.sent.iter_mut().flatten().for_each(|(_, undone)| change(undone));
